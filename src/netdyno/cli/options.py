@@ -1,0 +1,54 @@
+"""Option types that several commands share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from netdyno.errors import NetdynoError
+from netdyno.plan.request import duration
+
+__all__ = ["Duration", "Integers", "Names"]
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Comma-separated names: ``mxnet,jax``."""
+
+    name = "NAME,…"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(part.strip() for part in value.split(","))
+        if not all(names):
+            self.fail(f"'{value}' has an empty name in it", param, ctx)
+        return names
+
+
+class Integers(click.ParamType[tuple[int, ...]]):
+    """Comma-separated whole numbers: ``8,32``."""
+
+    name = "N,…"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"'{value}' is no whole number, nor a list of them", param, ctx)
+
+
+class Duration(click.ParamType[float]):
+    """``90s``, ``10m``, ``1.5h``, in seconds."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return duration(value)
+        except NetdynoError as error:
+            self.fail(str(error), param, ctx)

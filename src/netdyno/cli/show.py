@@ -1,0 +1,32 @@
+"""``netdyno show``: print the table of an earlier run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from netdyno.cli.terminal import console, print_json
+from netdyno.errors import NetdynoError
+from netdyno.report.summary import summary_json
+from netdyno.report.table import print_run
+from netdyno.store.run import read_run
+
+
+@click.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def command(run: Path | None, as_json: bool) -> None:
+    """Print the table of RUN, a run folder; by default the newest one in runs/."""
+    found = read_run(run or _newest(Path("runs")))
+    if as_json:
+        print_json(summary_json(found))
+    else:
+        print_run(found, console())
+
+
+def _newest(folder: Path) -> Path:
+    runs = sorted(folder.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+    if not runs:
+        raise NetdynoError(f"there is no run in {folder}/: name a run folder")
+    return runs[-1].parent

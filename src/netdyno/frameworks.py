@@ -1,0 +1,105 @@
+"""What netdyno knows of each framework without importing it: its ``framework.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+import netdyno_worker
+from netdyno.errors import NetdynoError, unknown_name
+
+__all__ = ["WORKER_ROOT", "FrameworkSpec", "ModeSpec", "framework", "frameworks"]
+
+WORKER_ROOT = Path(netdyno_worker.__file__).parent
+
+
+@dataclass(frozen=True)
+class ModeSpec:
+    """One way to run a framework. ``layouts[0]`` is the default."""
+
+    name: str
+    layouts: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    first_iteration_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class FrameworkSpec:
+    """A ``framework.toml``, read and checked."""
+
+    name: str
+    folder: Path
+    title: str
+    import_name: str
+    python_versions: tuple[str, ...]
+    devices: tuple[str, ...]
+    precisions: tuple[str, ...]
+    startup_seconds: float
+    modes: Mapping[str, ModeSpec]
+    requirements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cpu_forbids: tuple[str, ...] = ()
+    controller_interpreter: bool = False
+    on_request_only: bool = False
+
+    @property
+    def default_mode(self) -> str:
+        return next(iter(self.modes))
+
+    def mode(self, name: str) -> ModeSpec:
+        """Raises NetdynoError for a mode that this framework lacks."""
+        if name not in self.modes:
+            raise unknown_name(f"mode of {self.name}", name, self.modes)
+        return self.modes[name]
+
+
+def _read(path: Path) -> FrameworkSpec:
+    with path.open("rb") as file:
+        data = tomllib.load(file)
+    requirements = data.get("requirements", {})
+    return FrameworkSpec(
+        name=path.parent.name,
+        folder=path.parent,
+        title=data["title"],
+        import_name=data["import"],
+        python_versions=tuple(data["python"]),
+        devices=tuple(data["devices"]),
+        precisions=tuple(data["precisions"]),
+        startup_seconds=float(data["startup_seconds"]),
+        modes=MappingProxyType(
+            {
+                name: ModeSpec(
+                    name,
+                    tuple(mode["layouts"]),
+                    tuple(mode.get("needs", ())),
+                    float(mode.get("first_iteration_seconds", 0.0)),
+                )
+                for name, mode in data["modes"].items()
+            }
+        ),
+        requirements=MappingProxyType(
+            {key: tuple(requirements[key]) for key in ("cpu", "cuda") if key in requirements}
+        ),
+        cpu_forbids=tuple(requirements.get("cpu_forbids", ())),
+        controller_interpreter=data.get("controller_interpreter", False),
+        on_request_only=data.get("on_request_only", False),
+    )
+
+
+@cache
+def frameworks() -> Mapping[str, FrameworkSpec]:
+    """Every framework netdyno knows, by name, in alphabetical order."""
+    files = sorted((WORKER_ROOT / "frameworks").glob("*/framework.toml"))
+    if not files:
+        raise NetdynoError(f"no frameworks found beside {WORKER_ROOT.name}: reinstall netdyno")
+    return MappingProxyType({path.parent.name: _read(path) for path in files})
+
+
+def framework(name: str) -> FrameworkSpec:
+    """Raises NetdynoError, with the nearest names, for one that does not exist."""
+    if name not in frameworks():
+        raise unknown_name("framework", name, frameworks())
+    return frameworks()[name]

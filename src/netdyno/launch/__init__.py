@@ -1,0 +1,1 @@
+"""How a worker is started: its command line and its environment variables."""

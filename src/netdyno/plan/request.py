@@ -1,0 +1,141 @@
+"""What a person asked to be measured: from options, or from a TOML file that holds the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from netdyno.errors import NetdynoError, unknown_name
+
+__all__ = ["HYPERPARAMETERS", "Request", "duration", "read_request_file"]
+
+# Of the seed (Chen et al. 2015): learning rate 0.05, momentum 0.9, weight decay 1e-4.
+HYPERPARAMETERS: dict[str, float] = {
+    "learning_rate": 0.05,
+    "momentum": 0.9,
+    "weight_decay": 1e-4,
+}
+
+DEFAULT_NETWORKS = ("alexnet_owt", "googlenet")
+MAX_BATCH_SIZE = 65_536
+MAX_ROUNDS = 1_000
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Request:
+    """The axes and limits of a run; empty tuples mean the default of the matrix.
+
+    Raises:
+        NetdynoError: a number is out of range.
+    """
+
+    frameworks: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    networks: tuple[str, ...] = DEFAULT_NETWORKS
+    batch_size: tuple[int, ...] = (32,)
+    device: tuple[str, ...] = ("cpu",)
+    threads: tuple[int, ...] = ()
+    precision: tuple[str, ...] = ("fp32",)
+    layout: tuple[str, ...] = ()
+    host_allocator: tuple[str, ...] = ("system",)
+    rounds: int = 3
+    seed: int = 1
+    budget_seconds: float | None = None
+    trial_timeout_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        for value in self.batch_size:
+            _in_range("--batch-size", value, 1, MAX_BATCH_SIZE)
+        for value in self.threads:
+            _in_range("--threads", value, 1, 4096)
+        _in_range("--rounds", self.rounds, 1, MAX_ROUNDS)
+        _in_range("--seed", self.seed, 0, 2**63 - 1)
+        if not self.networks:
+            raise NetdynoError("--networks is empty: name at least one; see `netdyno networks`")
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def _in_range(option: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise NetdynoError(f"{option} {value}: must be between {low} and {high}")
+
+
+def duration(text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``10m`` or ``1.5h``. Raises NetdynoError for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if not match or float(match.group(1)) == 0:
+        raise NetdynoError(f"'{text}' is no duration: write 90s, 10m or 1.5h")
+    return float(match.group(1)) * _UNITS[match.group(2) or "s"]
+
+
+def read_request_file(path: Path) -> dict[str, Any]:
+    """The fields of ``Request`` that a TOML file sets.
+
+    Keys are those of the command line with underscores; a list or a single value does.
+
+    Raises:
+        NetdynoError: the file cannot be read, is broken, or has an unknown key or a wrong type.
+    """
+    try:
+        with path.open("rb") as file:
+            data = tomllib.load(file)
+    except OSError as error:
+        raise NetdynoError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise NetdynoError(f"{path} is not valid TOML: {error}") from None
+    return {_field(key): _value(path, key, value) for key, value in _known(path, data)}
+
+
+_FILE_KEYS = {
+    "frameworks": str,
+    "modes": str,
+    "networks": str,
+    "batch_size": int,
+    "device": str,
+    "threads": int,
+    "precision": str,
+    "layout": str,
+    "host_allocator": str,
+    "rounds": int,
+    "seed": int,
+    "budget": str,
+    "trial_timeout": str,
+}
+_SINGLE = {"rounds", "seed", "budget", "trial_timeout"}
+
+
+def _known(path: Path, data: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    for key in data:
+        if key not in _FILE_KEYS:
+            raise NetdynoError(f"{path}: {unknown_name('key', key, _FILE_KEYS)}")
+    return list(data.items())
+
+
+def _field(key: str) -> str:
+    return f"{key}_seconds" if key in ("budget", "trial_timeout") else key
+
+
+def _value(path: Path, key: str, value: Any) -> Any:
+    wanted = _FILE_KEYS[key]
+    values = value if isinstance(value, list) and key not in _SINGLE else [value]
+    for item in values:
+        # bool is an int to Python, but nobody means `rounds = true`.
+        if not isinstance(item, wanted) or isinstance(item, bool):
+            kind = {int: "a whole number", str: "a text in quotes"}[wanted]
+            many = "" if key in _SINGLE else " or a list of them"
+            raise NetdynoError(f"{path}: {key} must be {kind}{many}, not {value!r}")
+    if key in ("budget", "trial_timeout"):
+        try:
+            return duration(value)
+        except NetdynoError as error:
+            raise NetdynoError(f"{path}: {key}: {error}") from None
+    return values[0] if key in _SINGLE else tuple(values)

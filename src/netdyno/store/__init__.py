@@ -1,0 +1,1 @@
+"""Run folders: ``run.json`` and ``trials/*.jsonl``; see docs/results.md."""

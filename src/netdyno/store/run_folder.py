@@ -1,0 +1,105 @@
+"""Writing and reading a run folder.
+
+``run.json`` is replaced as a whole, so it is valid JSON at every moment; a trial's events are
+appended and flushed as they come, so what was measured before a crash or an interrupt stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from netdyno import __version__
+from netdyno.errors import NetdynoError
+from netdyno.outcome import Outcome
+from netdyno.plan.cell import Cell
+from netdyno.plan.request import HYPERPARAMETERS, Request
+
+__all__ = ["SCHEMA", "RunFolder", "now"]
+
+SCHEMA = 1
+
+
+def now() -> str:
+    """UTC, to the second, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class RunFolder:
+    """A run that is being written.
+
+    Raises:
+        NetdynoError: the folder holds another run or cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._data: dict[str, Any] = {}
+        self._count = 0
+        if (path / "run.json").exists():
+            raise NetdynoError(f"{path} already holds a run: name another folder with --out")
+        try:
+            (path / "trials").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NetdynoError(
+                f"cannot write to {path}: {error.strerror}; name another folder with --out"
+            ) from None
+
+    def begin(self, request: Request, cells: Sequence[Cell], host: Mapping[str, Any]) -> None:
+        """Write ``run.json`` before the first trial."""
+        networks = {cell.network_spec: cell.network.to_json() for cell in cells}
+        self._data = {
+            "schema": SCHEMA,
+            "netdyno": __version__,
+            "started": now(),
+            "ended": None,
+            "status": "running",
+            "request": request.to_json(),
+            "hyperparameters": HYPERPARAMETERS,
+            "host": dict(host),
+            "networks": networks,
+            "cells": [cell.to_json() for cell in cells],
+        }
+        self._write()
+
+    def end(self, status: str) -> None:
+        """``complete``, ``budget`` (it ended the run) or ``interrupted``."""
+        self._data.update(status=status, ended=now())
+        self._write()
+
+    def _write(self) -> None:
+        temporary = self.path / "run.json.new"
+        temporary.write_text(json.dumps(self._data, indent=1, allow_nan=False) + "\n", "utf-8")
+        temporary.replace(self.path / "run.json")
+
+    def new_trial(self, cell: Cell, round_number: int) -> Path:
+        """A new events file, begun with what it is about."""
+        self._count += 1
+        slug = re.sub(r"[^A-Za-z0-9.]+", "-", f"{cell.framework}-{cell.mode}-{cell.network_spec}")
+        path = self.path / "trials" / f"{self._count:04d}-r{round_number}-{slug}.jsonl"
+        event = {
+            "event": "trial",
+            "schema": SCHEMA,
+            "cell": cell.key,
+            "round": round_number,
+            "started": now(),
+        }
+        path.write_text(json.dumps(event) + "\n", encoding="utf-8")
+        return path
+
+    @staticmethod
+    def end_trial(path: Path, outcome: Outcome) -> None:
+        """Append how it ended, on a line of its own even if the worker died within one."""
+        event = {
+            "event": "outcome",
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "seconds": round(outcome.seconds, 3),
+        }
+        cut = not path.read_bytes().endswith(b"\n")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(("\n" if cut else "") + json.dumps(event) + "\n")

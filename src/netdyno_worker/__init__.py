@@ -1,0 +1,1 @@
+"""What runs inside a framework's environment: standard library and NumPy, Python >= 3.7."""

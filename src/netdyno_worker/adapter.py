@@ -1,0 +1,94 @@
+"""What a framework's ``adapter.py`` must provide: a class ``Adapter`` derived from this one."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Dict, List
+
+import numpy as np
+
+from netdyno_worker.protocol import Job
+
+
+class UnsupportedError(Exception):
+    """The framework cannot express the network, or lacks the device: the cell is skipped."""
+
+
+class Adapter(abc.ABC):
+    """Runs one network in one framework.
+
+    Order of calls: ``prepare(job)``, ``Adapter(job)``, ``load``, ``set_batch``, then any of
+    ``forward``, ``forward_backward``, ``train_step``, each of which may return before the work is
+    done, and ``synchronize``, which may not. An adapter never reads a clock.
+
+    Arrays that cross this interface are NumPy in the neutral layout: images ``(N, C, H, W)``,
+    convolution weights ``(out, in/groups, kh, kw)``, dense weights ``(out, in)``.
+    """
+
+    @classmethod  # noqa: B027 - not abstract: most have nothing to set
+    def prepare(cls, job: Job) -> None:
+        """Set what must be set before the framework is imported (thread counts, caches).
+
+        The launcher has set ``OMP_NUM_THREADS`` and its like: here belongs what is the
+        framework's own.
+        """
+
+    @abc.abstractmethod
+    def __init__(self, job: Job) -> None:
+        """Import the framework and build the network for ``job``'s batch size and device.
+
+        Raises:
+            UnsupportedError: the framework cannot express the network or has no such device.
+        """
+
+    @abc.abstractmethod
+    def load(self, parameters: Dict[str, np.ndarray]) -> None:
+        """Set every parameter; momentum to zero, running statistics to mean 0, variance 1."""
+
+    @abc.abstractmethod
+    def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
+        """Put a batch, float32 images and int32 labels, on the device."""
+
+    @abc.abstractmethod
+    def forward(self) -> None:
+        """Forward pass in training mode, loss included."""
+
+    @abc.abstractmethod
+    def forward_backward(self) -> None:
+        """Forward pass, and the gradient of the loss by every parameter, none by the images."""
+
+    @abc.abstractmethod
+    def train_step(self) -> None:
+        """Forward, backward and the SGD update of ``job.hyperparameters``."""
+
+    @abc.abstractmethod
+    def synchronize(self) -> None:
+        """Return when all work that was started is done."""
+
+    @abc.abstractmethod
+    def loss(self) -> float:
+        """Sum of the losses of the last call."""
+
+    @abc.abstractmethod
+    def logits(self) -> np.ndarray:
+        """``(N, classes)`` of the last ``forward``."""
+
+    @abc.abstractmethod
+    def gradients(self) -> Dict[str, np.ndarray]:
+        """By parameter name, of the last ``forward_backward``."""
+
+    @abc.abstractmethod
+    def parameters(self) -> Dict[str, np.ndarray]:
+        """By name, as they are now."""
+
+    @abc.abstractmethod
+    def versions(self) -> Dict[str, str]:
+        """Of the framework and of each kernel library inside it, by name."""
+
+    @abc.abstractmethod
+    def threads(self) -> Dict[str, Any]:
+        """Thread counts in force: ``{"count": 2, "source": "torch.get_num_threads()"}``."""
+
+    def notes(self) -> List[str]:
+        """What was not done like the others; empty when nothing was."""
+        return []

@@ -1,0 +1,163 @@
+"""JAX: the network as a pure function, ``jax.jit`` around forward, gradient and update."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List
+
+import numpy as np
+
+from netdyno_worker.adapter import Adapter as Base
+from netdyno_worker.adapter import UnsupportedError
+from netdyno_worker.protocol import Job
+
+
+class Adapter(Base):
+    @classmethod
+    def prepare(cls, job: Job) -> None:
+        # On CPU, XLA makes as many threads as it believes there are cores. NPROC is what it
+        # believes; OMP_NUM_THREADS and the like do nothing.
+        os.environ["NPROC"] = str(job.threads)
+        os.environ["JAX_PLATFORMS"] = "cpu" if job.device == "cpu" else "cuda"
+        os.environ["JAX_ENABLE_X64"] = "1" if job.precision == "fp64" else "0"
+        # XLA must find what it found at the last trial: it compiles anew in each.
+        os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
+
+    def __init__(self, job: Job) -> None:
+        import jax
+
+        from netdyno_worker.frameworks.jax import function
+
+        self.jax = jax
+        # "fp32" means it: on GPUs, XLA would otherwise choose TF32.
+        jax.config.update("jax_default_matmul_precision", "highest")
+        self.job = job
+        index = int(job.device.split(":")[1]) if ":" in job.device else 0
+        devices = jax.devices()
+        if index >= len(devices):
+            raise UnsupportedError("JAX sees {} devices, not cuda:{}".format(len(devices), index))
+        self.device = devices[index]
+        self.dtype = {"fp32": np.float32, "fp64": np.float64}[job.precision]
+        self.channels_last = job.layout == "nhwc"
+        network = function.build(job.network, self.channels_last)
+        rate, momentum, decay = job.hyperparameters
+
+        def gradients(parameters, running, images, labels, key):
+            return jax.value_and_grad(
+                lambda p: network(p, running, images, labels, key)[1:], has_aux=True
+            )(parameters)
+
+        def step(parameters, momenta, running, images, labels, key):
+            (loss, running), grads = gradients(parameters, running, images, labels, key)
+            momenta = jax.tree.map(
+                lambda v, g, w: momentum * v + (g + decay * w), momenta, grads, parameters
+            )
+            parameters = jax.tree.map(lambda w, v: w - rate * v, parameters, momenta)
+            return loss, parameters, momenta, running
+
+        self._forward = jax.jit(network)
+        self._gradients_of = jax.jit(gradients)
+        self._step = jax.jit(step, donate_argnums=(0, 1, 2))
+        # Whether anything random happens decides if a key must change from call to call.
+        self.has_dropout = any(layer.kind == "Dropout" for layer in job.network.layers)
+
+    def _put(self, value: Any) -> Any:
+        return self.jax.device_put(value, self.device)
+
+    def load(self, parameters: Dict[str, np.ndarray]) -> None:
+        self._parameters = {
+            name: self._put(self._inward(value.astype(self.dtype)))
+            for name, value in parameters.items()
+        }
+        self._momenta = {
+            name: self._put(np.zeros(value.shape, self.dtype))
+            for name, value in self._parameters.items()
+        }
+        self._running = {
+            layer.name: tuple(
+                self._put(np.full(layer.output_shape[0], start, self.dtype)) for start in (0, 1)
+            )
+            for layer in self.job.network.batch_norms()
+        }
+        self._key = self._put(self.jax.random.key(self.job.seed % 2**32))
+
+    def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
+        if self.channels_last:
+            images = images.transpose(0, 2, 3, 1)
+        self._images = self._put(np.ascontiguousarray(images, self.dtype))
+        self._labels = self._put(labels)
+
+    def _next_key(self) -> Any:
+        if self.has_dropout:
+            self._key, key = self.jax.random.split(self._key)
+            return key
+        return self._key
+
+    def forward(self) -> None:
+        self._logits, self._loss, self._running = self._forward(
+            self._parameters, self._running, self._images, self._labels, self._next_key()
+        )
+
+    def forward_backward(self) -> None:
+        (self._loss, self._running), self._gradients = self._gradients_of(
+            self._parameters, self._running, self._images, self._labels, self._next_key()
+        )
+
+    def train_step(self) -> None:
+        self._loss, self._parameters, self._momenta, self._running = self._step(
+            self._parameters,
+            self._momenta,
+            self._running,
+            self._images,
+            self._labels,
+            self._next_key(),
+        )
+
+    def synchronize(self) -> None:
+        # Everything that was started: the outputs of a call become ready one by one.
+        state = vars(self)
+        names = ("_logits", "_loss", "_gradients", "_running", "_parameters", "_momenta")
+        self.jax.block_until_ready([state[name] for name in names if name in state])
+
+    def loss(self) -> float:
+        return float(self._loss)
+
+    def logits(self) -> np.ndarray:
+        return np.asarray(self._logits)
+
+    def gradients(self) -> Dict[str, np.ndarray]:
+        return {name: self._outward(np.asarray(g)) for name, g in self._gradients.items()}
+
+    def parameters(self) -> Dict[str, np.ndarray]:
+        return {name: self._outward(np.asarray(w)) for name, w in self._parameters.items()}
+
+    def _inward(self, value: np.ndarray) -> np.ndarray:
+        """To JAX's habits: OIHW to HWIO when channels are last, (out, in) to (in, out)."""
+        if value.ndim == 4 and self.channels_last:
+            return np.ascontiguousarray(value.transpose(2, 3, 1, 0))
+        return np.ascontiguousarray(value.T) if value.ndim == 2 else value
+
+    def _outward(self, value: np.ndarray) -> np.ndarray:
+        if value.ndim == 4 and self.channels_last:
+            return value.transpose(3, 2, 0, 1)
+        return value.T if value.ndim == 2 else value
+
+    def versions(self) -> Dict[str, str]:
+        import jaxlib
+
+        platform = self.device.client.platform_version
+        found = {"jax": self.jax.__version__, "jaxlib": jaxlib.__version__}
+        # XLA has no release of its own: a jaxlib carries one state of it.
+        found["xla"] = "in jaxlib " + jaxlib.__version__
+        if platform and self.device.platform != "cpu":
+            found["platform"] = " ".join(platform.split())
+        return found
+
+    def threads(self) -> Dict[str, Any]:
+        names: List[str] = []
+        for task in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else []:
+            with open("/proc/self/task/{}/comm".format(task)) as file:
+                names.append(file.read().strip())
+        # The pool that runs a compiled program on CPU; Linux cuts thread names at 15 characters.
+        pool = [name for name in names if name.startswith("tf_XLAEigen")]
+        return {"count": len(pool) or None, "source": "threads named tf_XLAEigen"}

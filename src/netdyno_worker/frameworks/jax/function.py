@@ -1,0 +1,154 @@
+"""The neutral network as a pure function of ``jax.numpy`` and ``jax.lax``."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from netdyno_worker.network import INPUT, Layer, Network
+
+
+def build(network: Network, channels_last: bool) -> Callable[..., Any]:
+    """A function ``(parameters, running, images, labels, key) -> (logits, loss, running)``."""
+
+    def run(parameters, running, images, labels, key):
+        values = {INPUT: images}
+        new_running = {}
+        loss = jnp.zeros((), images.dtype)
+        for index, layer in enumerate(network.layers):
+            inputs = [values[name] for name in layer.inputs]
+            own = {short: parameters[layer.name + "." + short] for short in layer.parameters}
+            if layer.kind == "SoftmaxCrossEntropy":
+                loss = loss + layer.weight * _cross_entropy(inputs[0], labels)
+            elif layer.kind == "BatchNorm":
+                values[layer.name], new_running[layer.name] = _batch_norm(
+                    layer, inputs[0], own, running[layer.name], channels_last
+                )
+            elif layer.kind == "Dropout":
+                kept = jax.random.bernoulli(
+                    jax.random.fold_in(key, index), 1 - layer.rate, inputs[0].shape
+                )
+                values[layer.name] = jnp.where(kept, inputs[0] / (1 - layer.rate), 0)
+            else:
+                values[layer.name] = _LAYERS[layer.kind](layer, inputs, own, channels_last)
+        return values[network.output], loss, new_running
+
+    return run
+
+
+def _cross_entropy(logits, labels):
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)
+    return -jnp.mean(chosen)
+
+
+def _axes(channels_last: bool) -> Any:
+    """Reduction axes of a feature map, and the shape of a per-channel vector that fits it."""
+    return ((0, 1, 2), (1, 1, 1, -1)) if channels_last else ((0, 2, 3), (1, -1, 1, 1))
+
+
+def _spatial(channels_last: bool, pairs: Any, rest: Any) -> Any:
+    rows, columns = pairs
+    return (rest, rows, columns, rest) if channels_last else (rest, rest, rows, columns)
+
+
+def _conv(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -> Any:
+    dims = ("NHWC", "HWIO", "NHWC") if channels_last else ("NCHW", "OIHW", "NCHW")
+    out = lax.conv_general_dilated(
+        inputs[0],
+        own["weight"],
+        window_strides=layer.stride,
+        padding=[(p, p) for p in layer.padding],
+        dimension_numbers=dims,
+        feature_group_count=layer.groups,
+    )
+    if "bias" in own:
+        out = out + own["bias"].reshape(_axes(channels_last)[1])
+    return out
+
+
+def _pool(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -> Any:
+    x = inputs[0]
+    sizes = x.shape[1:3] if channels_last else x.shape[2:4]
+    # Right and bottom padding make up what ceil_mode adds.
+    padding = [
+        (p, max(p, (out - 1) * s + k - size - p))
+        for p, out, s, k, size in zip(
+            layer.padding, layer.output_shape[1:], layer.stride, layer.kernel, sizes
+        )
+    ]
+    window = _spatial(channels_last, layer.kernel, 1)
+    strides = _spatial(channels_last, layer.stride, 1)
+    padding = _spatial(channels_last, padding, (0, 0))
+    if layer.reduction == "max":
+        return lax.reduce_window(x, -jnp.inf, lax.max, window, strides, padding)
+    total = lax.reduce_window(x, 0.0, lax.add, window, strides, padding)
+    return total / _divisor(layer, x.dtype, sizes, channels_last)
+
+
+def _divisor(layer: Layer, dtype: Any, sizes: Any, channels_last: bool) -> Any:
+    """How many positions each average counts: a constant, known when the program is traced."""
+    counts = []
+    for axis in (0, 1):
+        padding = layer.padding[axis]
+        outside = padding if layer.count_padding else 0
+        start = np.arange(layer.output_shape[1 + axis]) * layer.stride[axis] - padding
+        stop = np.minimum(start + layer.kernel[axis], sizes[axis] + outside)
+        counts.append(stop - np.maximum(start, -outside))
+    divisor = np.outer(*counts).astype(dtype)
+    if (divisor == divisor[0, 0]).all():
+        return divisor[0, 0]
+    return divisor[None, :, :, None] if channels_last else divisor[None, None]
+
+
+def _lrn(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -> Any:
+    x = inputs[0]
+    half = layer.size // 2
+    window = (1, 1, 1, layer.size) if channels_last else (1, layer.size, 1, 1)
+    pad = (half, layer.size - 1 - half)
+    none = (0, 0)
+    padding = (none, none, none, pad) if channels_last else (none, pad, none, none)
+    total = lax.reduce_window(x * x, 0.0, lax.add, window, (1, 1, 1, 1), padding)
+    return x * (layer.k + layer.alpha / layer.size * total) ** -layer.beta
+
+
+def _batch_norm(layer: Layer, x: Any, own: Any, running: Any, channels_last: bool) -> Any:
+    axes, shape = _axes(channels_last)
+    mean = jnp.mean(x, axes)
+    # One pass over the data, as Flax does: E[x^2] - E[x]^2.
+    variance = jnp.maximum(jnp.mean(x * x, axes) - mean * mean, 0)
+    scale = own["weight"] * lax.rsqrt(variance + layer.eps)
+    out = (x - mean.reshape(shape)) * scale.reshape(shape) + own["bias"].reshape(shape)
+    count = x.size // mean.size
+    unbiased = variance * (count / max(1, count - 1))
+    old_mean, old_variance = running
+    new = (
+        old_mean + layer.momentum * (mean - old_mean),
+        old_variance + layer.momentum * (unbiased - old_variance),
+    )
+    return out, new
+
+
+def _flatten(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -> Any:
+    x = inputs[0].transpose(0, 3, 1, 2) if channels_last else inputs[0]
+    return x.reshape(x.shape[0], -1)
+
+
+def _dense(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -> Any:
+    out = inputs[0] @ own["weight"]
+    return out + own["bias"] if "bias" in own else out
+
+
+_LAYERS = {
+    "Conv": _conv,
+    "Pool": _pool,
+    "LRN": _lrn,
+    "Flatten": _flatten,
+    "Dense": _dense,
+    "ReLU": lambda layer, inputs, own, last: jax.nn.relu(inputs[0]),
+    "Concat": lambda layer, inputs, own, last: jnp.concatenate(inputs, axis=-1 if last else 1),
+    "Add": lambda layer, inputs, own, last: sum(inputs[1:], inputs[0]),
+}

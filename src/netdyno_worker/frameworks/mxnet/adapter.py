@@ -1,0 +1,307 @@
+"""MXNet 1.x: a bound executor in mode ``symbol``, a hybridized Gluon block in mode ``hybrid``."""
+
+from __future__ import annotations
+
+import abc
+import ctypes
+import glob
+import os
+import re
+import warnings
+from typing import Any, Dict, List
+
+import numpy as np
+
+from netdyno_worker.adapter import Adapter as Base
+from netdyno_worker.adapter import UnsupportedError
+from netdyno_worker.protocol import Job
+
+
+class Adapter(Base):
+    """Common to both modes, which it delegates to: see ``_Executor`` and ``_Block``."""
+
+    @classmethod
+    def prepare(cls, job: Job) -> None:
+        # Read once, at import; MXNet would otherwise count hyper-threads and take half of them.
+        os.environ["MXNET_OMP_MAX_THREADS"] = str(job.threads)
+        # Convolution algorithms are chosen by trying them, as MXNet does by default on GPUs.
+        os.environ.setdefault("MXNET_CUDNN_AUTOTUNE_DEFAULT", "1")
+        os.environ["MXNET_CUDA_ALLOW_TENSOR_CORE"] = "0"
+
+    def __init__(self, job: Job) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # MXNet 1.9.1 warns of its own spelling at import
+            import mxnet as mx
+        from netdyno_worker.frameworks.mxnet import symbol
+
+        self.mx = mx
+        self.job = job
+        self.device = _device(mx, job.device)
+        self.dtype = {"fp32": "float32", "fp64": "float64"}[job.precision]
+        mx.random.seed(job.seed % 2**31)
+        outputs = symbol.build(job.network, self.dtype, job.device == "cpu")
+        self.outputs = outputs
+        symbol.check(outputs, job.network, job.batch_size)
+        self.run: _Mode = {"symbol": _Executor, "hybrid": _Block}[job.mode](self)
+
+    def load(self, parameters: Dict[str, np.ndarray]) -> None:
+        for name, value in parameters.items():
+            self.run.weight(name)[:] = value
+        self.run.reset()
+
+    def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
+        self.run.set_batch(images, labels)
+
+    def forward(self) -> None:
+        self.run.forward()
+
+    def forward_backward(self) -> None:
+        self.run.forward_backward()
+
+    def train_step(self) -> None:
+        self.run.forward_backward()
+        self.run.update()
+
+    def synchronize(self) -> None:
+        self.mx.nd.waitall()
+
+    def loss(self) -> float:
+        return float(self.run.loss.asscalar())
+
+    def logits(self) -> np.ndarray:
+        return self.run.logits.asnumpy()
+
+    def gradients(self) -> Dict[str, np.ndarray]:
+        names = self.job.network.parameter_shapes()
+        return {name: self.run.gradient(name).asnumpy() for name in names}
+
+    def parameters(self) -> Dict[str, np.ndarray]:
+        names = self.job.network.parameter_shapes()
+        return {name: self.run.weight(name).asnumpy() for name in names}
+
+    def versions(self) -> Dict[str, str]:
+        folder = os.path.dirname(self.mx.__file__)
+        found = {"mxnet": self.mx.__version__}
+        onednn = _onednn_version(folder)
+        if onednn and self.mx.runtime.Features().is_enabled("MKLDNN"):
+            found["onednn"] = onednn
+        blas = _openblas_version(folder)
+        if blas:
+            found["openblas"] = blas
+        if self.device.device_type == "gpu":
+            found.update(_cuda_versions(folder))
+        return found
+
+    def threads(self) -> Dict[str, Any]:
+        # The OpenMP runtime is the system's: the one that is loaded already answers.
+        try:
+            count = ctypes.CDLL("libgomp.so.1").omp_get_max_threads()
+        except (OSError, AttributeError):
+            count = None
+        return {"count": count, "source": "omp_get_max_threads()"}
+
+    def notes(self) -> List[str]:
+        from netdyno_worker.frameworks.mxnet import symbol
+
+        notes = []
+        if self.job.network.batch_norms():
+            notes.append("MXNet keeps the biased variance as batch norm's running variance")
+        if self.job.device == "cpu" and any(
+            layer.kind == "LRN" for layer in self.job.network.layers
+        ):
+            notes.append(symbol.LRN_NOTE)
+        return notes
+
+
+class _Mode(abc.ABC):
+    """What differs between the two ways to run."""
+
+    loss: Any
+    logits: Any
+
+    @abc.abstractmethod
+    def weight(self, name: str) -> Any:
+        """The NDArray of a parameter."""
+
+    @abc.abstractmethod
+    def gradient(self, name: str) -> Any:
+        """The NDArray of its gradient."""
+
+    @abc.abstractmethod
+    def reset(self) -> None:
+        """Momentum to zero, running mean to 0 and variance to 1."""
+
+    @abc.abstractmethod
+    def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None: ...
+
+    @abc.abstractmethod
+    def forward(self) -> None: ...
+
+    @abc.abstractmethod
+    def forward_backward(self) -> None: ...
+
+    @abc.abstractmethod
+    def update(self) -> None: ...
+
+
+class _Executor(_Mode):
+    """``simple_bind``, ``forward(is_train=True)``, ``backward()`` and MXNet's own SGD updater."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.mx, self.job = adapter.mx, adapter.job
+        network = self.job.network
+        images = (self.job.batch_size,) + network.input_shape
+        self.names = list(network.parameter_shapes())
+        required = dict.fromkeys(self.names, "write")
+        required.update(images="null", labels="null")
+        inputs = set(self.names) | set(required)
+        self.executor = adapter.outputs.simple_bind(
+            adapter.device,
+            grad_req=required,
+            type_dict=dict.fromkeys(inputs, adapter.dtype),
+            images=images,
+            labels=(self.job.batch_size,),
+        )
+        self.logits, self.loss = self.executor.outputs
+
+    def weight(self, name: str) -> Any:
+        return self.executor.arg_dict[name]
+
+    def gradient(self, name: str) -> Any:
+        return self.executor.grad_dict[name]
+
+    def reset(self) -> None:
+        for name, value in self.executor.aux_dict.items():
+            value[:] = 1 if name.endswith("variance") else 0
+        rate, momentum, decay = self.job.hyperparameters
+        # Without param_idx2name the decay applies to biases too, as in the other frameworks.
+        optimizer = self.mx.optimizer.SGD(learning_rate=rate, momentum=momentum, wd=decay)
+        self.updater = self.mx.optimizer.get_updater(optimizer)
+        # As many arrays a call as the optimizer can update at once, as Gluon's Trainer does.
+        step = max(1, optimizer.aggregate_num)
+        self.groups = [
+            (
+                list(range(start, min(start + step, len(self.names)))),
+                [self.gradient(name) for name in self.names[start : start + step]],
+                [self.weight(name) for name in self.names[start : start + step]],
+            )
+            for start in range(0, len(self.names), step)
+        ]
+
+    def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
+        self.executor.arg_dict["images"][:] = images
+        self.executor.arg_dict["labels"][:] = labels
+
+    def forward(self) -> None:
+        self.executor.forward(is_train=True)
+
+    def forward_backward(self) -> None:
+        self.executor.forward(is_train=True)
+        self.executor.backward()
+
+    def update(self) -> None:
+        for indices, gradients, weights in self.groups:
+            self.updater(indices, gradients, weights)
+
+
+class _Block(_Mode):
+    """``gluon.SymbolBlock``, hybridized with a static plan, and ``gluon.Trainer``."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.mx, self.job, self.device = adapter.mx, adapter.job, adapter.device
+        self.dtype = adapter.dtype
+        mx = self.mx
+        self.block = mx.gluon.SymbolBlock(
+            adapter.outputs, [mx.sym.var("images"), mx.sym.var("labels")]
+        )
+        shapes = self.job.network.parameter_shapes()
+        running = {
+            layer.name + "." + name: (layer.output_shape[0],)
+            for layer in self.job.network.batch_norms()
+            for name in ("running_mean", "running_variance")
+        }
+        # The block's dictionary is keyed by name; SymbolBlock leaves shapes unknown.
+        for name, parameter in self.block.collect_params().items():
+            parameter.shape = shapes.get(name) or running[name]
+            parameter.cast(self.dtype)
+            parameter.initialize(mx.init.Zero(), ctx=self.device)
+        self.block.hybridize(static_alloc=True, static_shape=True)
+        self._parameters = self.block.collect_params()
+
+    def weight(self, name: str) -> Any:
+        return self._parameters[name].data(self.device)
+
+    def gradient(self, name: str) -> Any:
+        return self._parameters[name].grad(self.device)
+
+    def reset(self) -> None:
+        for layer in self.job.network.batch_norms():
+            self.weight(layer.name + ".running_mean")[:] = 0
+            self.weight(layer.name + ".running_variance")[:] = 1
+        rate, momentum, decay = self.job.hyperparameters
+        self.trainer = self.mx.gluon.Trainer(
+            self._parameters,
+            "sgd",
+            {"learning_rate": rate, "momentum": momentum, "wd": decay},
+            kvstore=None,
+        )
+
+    def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
+        nd = self.mx.nd
+        self.images = nd.array(images, self.device, self.dtype)
+        self.labels = nd.array(labels, self.device, self.dtype)
+
+    def forward(self) -> None:
+        with self.mx.autograd.record():
+            self.logits, self.loss = self.block(self.images, self.labels)
+
+    def forward_backward(self) -> None:
+        self.forward()
+        self.loss.backward()
+
+    def update(self) -> None:
+        self.trainer.step(1)  # the loss is a mean already
+
+
+def _device(mx: Any, name: str) -> Any:
+    if name == "cpu":
+        return mx.cpu()
+    index = int(name.split(":")[1]) if ":" in name else 0
+    if index >= mx.context.num_gpus():
+        raise UnsupportedError("this MXNet ({}) sees no {}".format(mx.__version__, name))
+    return mx.gpu(index)
+
+
+def _onednn_version(folder: str) -> str:
+    """From the header that the wheel ships."""
+    for path in glob.glob(os.path.join(folder, "include", "**", "*_version.h"), recursive=True):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            parts = re.findall(r"#define DNNL_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", file.read())
+        if len(parts) == 3:
+            return ".".join(parts)
+    return ""
+
+
+def _openblas_version(folder: str) -> str:
+    """``OpenBLAS 0.3.9 …`` from the library that is loaded, with the kernel it chose."""
+    for path in glob.glob(os.path.join(folder, "libopenblas*.so*")) + [
+        os.path.join(folder, "libmxnet.so")
+    ]:
+        try:
+            config = ctypes.CDLL(path).openblas_get_config
+        except (OSError, AttributeError):
+            continue
+        config.restype = ctypes.c_char_p
+        return config().decode()
+    return ""
+
+
+def _cuda_versions(folder: str) -> Dict[str, str]:
+    library = ctypes.CDLL(os.path.join(folder, "libmxnet.so"))
+    found = {}
+    version = ctypes.c_int()
+    if library.cudaRuntimeGetVersion(ctypes.byref(version)) == 0:
+        found["cuda"] = "{}.{}".format(version.value // 1000, version.value % 1000 // 10)
+    library.cudnnGetVersion.restype = ctypes.c_size_t
+    found["cudnn"] = str(library.cudnnGetVersion())
+    return found

@@ -1,0 +1,130 @@
+"""PyTorch: the network as an ``nn.Module`` traced by nobody, run eagerly or compiled."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Dict, Tuple
+
+import numpy as np
+
+from netdyno_worker.adapter import Adapter as Base
+from netdyno_worker.adapter import UnsupportedError
+from netdyno_worker.protocol import Job
+
+
+class Adapter(Base):
+    @classmethod
+    def prepare(cls, job: Job) -> None:
+        if job.scratch:
+            # A fresh cache: the first iteration compiles in every trial, and says what that costs.
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(job.scratch, "inductor")
+
+    def __init__(self, job: Job) -> None:
+        import torch
+
+        from netdyno_worker.frameworks.pytorch import module
+
+        self.torch = torch
+        self.device = _device(torch, job.device)
+        self.dtype = {"fp32": torch.float32, "fp64": torch.float64}[job.precision]
+        torch.set_num_threads(job.threads)
+        torch.manual_seed(job.seed)
+        # "fp32" means it: no TF32 in convolutions or matrix products.
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True  # shapes never change here
+        self.format = torch.channels_last if job.layout == "nhwc" else torch.contiguous_format
+        self.module = module.build(job.network).to(
+            device=self.device, dtype=self.dtype, memory_format=self.format
+        )
+        self.module.train()
+        self.names = dict(
+            zip(job.network.parameter_shapes(), module.parameters(self.module, job.network))
+        )
+        rate, momentum, decay = job.hyperparameters
+        self._make_optimizer = lambda: torch.optim.SGD(
+            self.module.parameters(), lr=rate, momentum=momentum, weight_decay=decay, fused=True
+        )
+        self.run = torch.compile(self.module) if job.mode == "compile" else self.module
+
+    def load(self, parameters: Dict[str, np.ndarray]) -> None:
+        with self.torch.no_grad():
+            for name, value in parameters.items():
+                self.names[name].copy_(self.torch.from_numpy(value))
+        for layer in self.module.modules():
+            if isinstance(layer, self.torch.nn.BatchNorm2d):
+                layer.reset_running_stats()
+        self.optimizer = self._make_optimizer()
+
+    def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
+        torch = self.torch
+        self.images = torch.from_numpy(images).to(
+            device=self.device, dtype=self.dtype, memory_format=self.format
+        )
+        self.labels = torch.from_numpy(labels).to(device=self.device, dtype=torch.int64)
+
+    def forward(self) -> None:
+        logits, loss = self.run(self.images, self.labels)
+        # Detached: whoever keeps the loss keeps every activation of the graph behind it.
+        self._logits, self._loss = logits.detach(), loss.detach()
+
+    def forward_backward(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        _, loss = self.run(self.images, self.labels)
+        loss.backward()
+        self._loss = loss.detach()
+
+    def train_step(self) -> None:
+        self.forward_backward()
+        self.optimizer.step()
+
+    def synchronize(self) -> None:
+        if self.device.type == "cuda":
+            self.torch.cuda.synchronize(self.device)
+
+    def loss(self) -> float:
+        return float(self._loss)
+
+    def logits(self) -> np.ndarray:
+        return self._logits.cpu().numpy()
+
+    def gradients(self) -> Dict[str, np.ndarray]:
+        return {name: value.grad.cpu().numpy() for name, value in self.names.items()}
+
+    def parameters(self) -> Dict[str, np.ndarray]:
+        return {name: value.detach().cpu().numpy().copy() for name, value in self.names.items()}
+
+    def versions(self) -> Dict[str, str]:
+        torch = self.torch
+        found = {"pytorch": torch.__version__, **_config_versions(torch.__config__.show())}
+        if self.device.type == "cuda":
+            found["cuda"] = str(torch.version.cuda)
+            found["cudnn"] = str(torch.backends.cudnn.version())
+            found["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+        return found
+
+    def threads(self) -> Dict[str, Any]:
+        return {"count": self.torch.get_num_threads(), "source": "torch.get_num_threads()"}
+
+
+def _device(torch: Any, name: str) -> Any:
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise UnsupportedError("this PyTorch ({}) sees no CUDA device".format(torch.__version__))
+    return torch.device(name)
+
+
+def _config_versions(text: str) -> Dict[str, str]:
+    """oneDNN, MKL and the compiler from what ``torch.__config__.show()`` prints."""
+    patterns: Tuple[Tuple[str, str], ...] = (
+        ("onednn", r"(?:oneDNN|MKL-DNN)\)? v([\d.]+)"),
+        ("mkl", r"oneAPI Math Kernel Library Version ([\w.-]+)"),
+        ("openmp", r"OpenMP (\d+)"),
+        ("blas", r"BLAS_INFO=(\w+)"),
+    )
+    found = {}
+    for name, pattern in patterns:
+        match = re.search(pattern, text)
+        if match:
+            found[name] = match.group(1)
+    return found

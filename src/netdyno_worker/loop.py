@@ -1,0 +1,99 @@
+"""THE timing loop: one piece of code for every framework, and for a person's own model.
+
+A *block* is a number of iterations that ends in one ``synchronize()``; its time is host monotonic
+time. A phase is measured as: the first iteration on its own (it compiles); warm-up, one iteration
+a block, until two neighbours agree; then blocks long enough for the clock not to matter, until
+enough of them were seen.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Callable, Dict, Iterator, List, NamedTuple, Union
+
+from netdyno_worker import clock
+from netdyno_worker.protocol import Sampling
+
+# Two warm-up iterations closer than this are steady.
+STEADY = 0.05
+# A median whose standard error is below this share of it needs no more blocks.
+QUIET = 0.005
+QUIET_SAMPLES = 10
+
+
+class Block(NamedTuple):
+    """``kind`` is ``first``, ``warmup`` or ``sample``; ``seconds`` is for the whole block."""
+
+    kind: str
+    iterations: int
+    seconds: float
+    usage: Dict[str, Union[int, float]]
+
+    @property
+    def seconds_per_iteration(self) -> float:
+        return self.seconds / self.iterations
+
+
+def time_block(
+    kind: str, step: Callable[[], None], synchronize: Callable[[], None], iterations: int
+) -> Block:
+    """Run ``step`` some times and wait for all of it.
+
+    The caller has synchronized before: nothing is under way when the clock starts.
+    """
+    before = clock.usage()
+    start = clock.now()
+    for _ in range(iterations):
+        step()
+    synchronize()
+    seconds = clock.now() - start
+    return Block(kind, iterations, seconds, clock.used_since(before))
+
+
+def measure(
+    step: Callable[[], None], synchronize: Callable[[], None], sampling: Sampling
+) -> Iterator[Block]:
+    """Yield every block as it ends: the first iteration, the warm-up, the samples."""
+    synchronize()
+    first = time_block("first", step, synchronize, 1)
+    yield first
+    last = first
+    for block in _warm_up(step, synchronize, sampling):
+        last = block
+        yield block
+    iterations = max(1, math.ceil(sampling.min_block_seconds / max(last.seconds, 1e-9)))
+    samples: List[float] = []
+    while not _enough(samples, iterations, sampling):
+        block = time_block("sample", step, synchronize, iterations)
+        samples.append(block.seconds_per_iteration)
+        yield block
+
+
+def _warm_up(
+    step: Callable[[], None], synchronize: Callable[[], None], sampling: Sampling
+) -> Iterator[Block]:
+    elapsed, previous = 0.0, math.inf
+    for _ in range(sampling.max_warmup_iterations):
+        block = time_block("warmup", step, synchronize, 1)
+        yield block
+        elapsed += block.seconds
+        steady = abs(block.seconds - previous) <= STEADY * block.seconds
+        if steady or elapsed >= sampling.phase_seconds:
+            return
+        previous = block.seconds
+
+
+def _enough(samples: List[float], iterations: int, sampling: Sampling) -> bool:
+    count = len(samples)
+    if count < sampling.min_samples:
+        return False
+    if count >= sampling.max_samples:
+        return True
+    if sum(samples) * iterations >= sampling.phase_seconds:
+        return True
+    if count < QUIET_SAMPLES:
+        return False
+    # 1.25 is the standard error of a normal sample's median over that of its mean.
+    error = 1.25 * statistics.stdev(samples) / math.sqrt(count)
+    return error <= QUIET * statistics.median(samples)

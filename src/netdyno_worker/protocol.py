@@ -1,0 +1,91 @@
+"""The job that comes in and the events that go out: see docs/event-protocol.md."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Dict, List, NamedTuple, Optional, TextIO
+
+from netdyno_worker.network import Network
+
+SCHEMA = 1
+
+PHASES = ("forward_backward", "forward", "train_step")
+
+
+class Hyperparameters(NamedTuple):
+    """Of plain SGD: ``v = momentum * v + (g + weight_decay * w); w -= learning_rate * v``.
+
+    The decay applies to every parameter, biases and batch-norm scales included.
+    """
+
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+
+
+class Sampling(NamedTuple):
+    """When a phase has been measured enough; see loop.py."""
+
+    min_samples: int
+    max_samples: int
+    phase_seconds: float
+    min_block_seconds: float
+    max_warmup_iterations: int
+
+
+class Job(NamedTuple):
+    """One trial: one cell, measured once by one fresh process.
+
+    ``scratch`` is a folder of the trial's own that is deleted after it. With ``results``, a path,
+    nothing is measured: what the cell computes is written there (see compute.py).
+    """
+
+    framework: str
+    mode: str
+    network: Network
+    batch_size: int
+    device: str
+    precision: str
+    layout: str
+    threads: int
+    seed: int
+    hyperparameters: Hyperparameters
+    phases: List[str]
+    sampling: Sampling
+    scratch: Optional[str] = None
+    results: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Dict[str, Any]) -> "Job":
+        if data["schema"] != SCHEMA:
+            raise ValueError(
+                "job of schema {}, this worker speaks {}".format(data["schema"], SCHEMA)
+            )
+        values = {name: data[name] for name in cls._fields if name in data}
+        values["network"] = Network(data["network"])
+        values["hyperparameters"] = Hyperparameters(**data["hyperparameters"])
+        values["sampling"] = Sampling(**data["sampling"])
+        return cls(**values)
+
+    @classmethod
+    def read(cls, path: str) -> "Job":
+        with open(path, encoding="utf-8") as file:
+            return cls.from_json(json.load(file))
+
+
+class Events:
+    """Appends one JSON object a line, flushed, so that a crash loses nothing that was measured."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def emit(self, event: str, **fields: Any) -> None:
+        line = json.dumps({"event": event, **fields}, allow_nan=False, separators=(",", ":"))
+        self._file.write(line + "\n")
+        self._file.flush()
+
+
+def finite(value: float) -> Optional[float]:
+    """JSON has no NaN and no infinity: None stands for them."""
+    return value if math.isfinite(value) else None

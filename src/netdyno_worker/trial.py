@@ -1,0 +1,156 @@
+"""One trial: build the cell, measure each phase, report. Whatever fails becomes an event."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import platform
+import signal
+import sys
+import traceback
+from typing import Callable, Dict, Type
+
+from netdyno_worker import clock, loop
+from netdyno_worker.adapter import Adapter, UnsupportedError
+from netdyno_worker.protocol import Events, Job, finite
+
+# Environment variables that change what frameworks and their libraries do.
+TELLING = (
+    "CUDA_",
+    "DNNL_",
+    "GOMP_",
+    "JAX_",
+    "KMP_",
+    "LD_PRELOAD",
+    "MALLOC_",
+    "MKL_",
+    "MXNET_",
+    "NCCL_",
+    "NPROC",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_",
+    "ONEDNN_",
+    "OPENBLAS_",
+    "TF_",
+    "TORCH",
+    "XLA_",
+)
+
+
+def main(job_path: str, events_path: str) -> int:
+    """Run the job of a file; 0 if it was measured, 1 if it failed and the events say why."""
+    _die_with_parent()
+    job = Job.read(job_path)
+    with open(events_path, "a", encoding="utf-8") as file:
+        events = Events(file)
+        try:
+            run(job, events)
+        except BaseException as error:  # the reason must reach the events whatever it is
+            traceback.print_exc()
+            events.emit("failed", status=_status(error), reason=_reason(error))
+            return 1
+    return 0
+
+
+def adapter_class(framework: str) -> Type[Adapter]:
+    return importlib.import_module("netdyno_worker.frameworks.{}.adapter".format(framework)).Adapter
+
+
+def run(job: Job, events: Events) -> None:
+    """Measure one cell. Raises what the framework raises; events so far stay written."""
+    events.emit("started")
+    start = clock.now()
+    cls = adapter_class(job.framework)
+    cls.prepare(job)
+    from netdyno_worker import compute, weights  # NumPy: not before prepare()
+
+    adapter = cls(job)
+    events.emit("built", seconds=round(clock.now() - start, 6))
+    if job.results:
+        compute.save(compute.compute(adapter, job), job.results)
+        events.emit("fingerprint", **fingerprint(adapter))
+        events.emit("finished")
+        return
+    adapter.load(weights.parameters(job.network, job.seed))
+    adapter.set_batch(*weights.batch(job.network, job.batch_size, job.seed))
+    for phase in job.phases:
+        _measure_phase(phase, adapter, job, events)
+    loss = adapter.loss()
+    # Asked last: some thread pools exist only after the first iteration.
+    events.emit("fingerprint", **fingerprint(adapter))
+    events.emit("loss", value=finite(loss))
+    if finite(loss) is None:
+        events.emit(
+            "failed", status="diverged", reason="the loss after the last phase is not finite"
+        )
+        return
+    events.emit("finished")
+
+
+def fingerprint(adapter: Adapter) -> Dict[str, object]:
+    """What the result depends on, as seen from inside the environment."""
+    return {
+        "python": platform.python_version(),
+        "libc": "-".join(platform.libc_ver()),
+        "versions": adapter.versions(),
+        "threads": adapter.threads(),
+        "notes": adapter.notes(),
+        "environment": {
+            # Paths belong to this machine only, and say nothing to anyone else.
+            key: "<path>" if os.sep in os.environ[key] else os.environ[key]
+            for key in sorted(os.environ)
+            if key.startswith(TELLING)
+        },
+    }
+
+
+def _measure_phase(phase: str, adapter: Adapter, job: Job, events: Events) -> None:
+    step: Callable[[], None] = getattr(adapter, phase)
+    blocks = loop.measure(step, adapter.synchronize, job.sampling)
+    for index, block in enumerate(blocks):
+        events.emit(
+            "block",
+            phase=phase,
+            index=index,
+            kind=block.kind,
+            iterations=block.iterations,
+            seconds=round(block.seconds, 9),
+            **block.usage,
+        )
+
+
+def _status(error: BaseException) -> str:
+    if isinstance(error, UnsupportedError):
+        return "skipped"
+    return "out_of_memory" if _is_out_of_memory(error) else "failed"
+
+
+def _reason(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    if not lines:
+        return type(error).__name__
+    # MXNet's errors carry a C++ traceback with the message at its end.
+    text = lines[-1] if lines[0].startswith("Traceback") else lines[0]
+    return "{}: {}".format(type(error).__name__, text)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    # Frameworks have no common type for it; these are the words that each of them uses.
+    words = (
+        "out of memory",
+        "resource_exhausted",
+        "not enough memory",
+        "bad_alloc",
+        "failed to allocate",
+    )
+    text = "{} {}".format(type(error).__name__, error).lower()
+    return isinstance(error, MemoryError) or any(word in text for word in words)
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to kill this process when the controller dies, however it dies."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG

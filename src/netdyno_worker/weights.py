@@ -1,0 +1,78 @@
+"""The same parameters, images and labels for every framework, from a seed.
+
+The stream is that of Philox 4x64 (Salmon et al., SC'11), a counter-based generator for which
+NumPy guarantees that a fixed key always gives the same integers. What NumPy does not guarantee,
+and we therefore do ourselves, is how integers become floats. Each array has its own key, so its
+values depend on the seed and on its name only, never on what was drawn before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Dict, Tuple
+
+import numpy as np
+
+from netdyno_worker.network import Network
+
+
+def _raw(seed: int, name: str, count: int) -> np.ndarray:
+    """``count`` uniform 32-bit integers that depend on ``seed`` and ``name`` alone."""
+    digest = hashlib.sha256("{}/{}".format(seed, name).encode()).digest()
+    key = np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
+    words = np.random.Philox(key=key).random_raw((count + 1) // 2)
+    return words.astype("<u8", copy=False).view("<u4")[:count]
+
+
+def _count(shape: Tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))  # math.prod is Python 3.8
+
+
+def uniform(seed: int, name: str, shape: Tuple[int, ...], low: float, high: float) -> np.ndarray:
+    """float32 array, uniform over 2^24 equidistant values in ``[low, high)``.
+
+    24 bits are what a float32 holds exactly, so every precision starts from equal values.
+    """
+    values = (_raw(seed, name, _count(shape)) >> np.uint32(8)).astype(np.float32)
+    values *= np.float32((high - low) / 2**24)
+    values += np.float32(low)
+    return values.reshape(shape)
+
+
+def parameters(network: Network, seed: int) -> Dict[str, np.ndarray]:
+    """float32 parameters by name, in layer order.
+
+    Weights follow He et al. 2015 (uniform with variance ``2 / fan_in``), which keeps activations
+    of rectified networks in range at any depth. Biases are not zero, so that a dropped bias shows.
+    The layers that make the logits start ten times smaller: the first loss is then close to
+    ``log(classes)`` and training from it does not diverge at the seed's learning rate.
+    """
+    logits = {
+        name
+        for layer in network.layers
+        if layer.kind == "SoftmaxCrossEntropy"
+        for name in layer.inputs
+    }
+    values = {}
+    for layer in network.layers:
+        for short, shape in layer.parameters.items():
+            name = layer.name + "." + short
+            if layer.kind == "BatchNorm" and short == "weight":
+                low, high = 0.5, 1.5
+            elif short == "weight":
+                high = math.sqrt(6.0 / _count(shape[1:])) * (0.1 if layer.name in logits else 1.0)
+                low = -high
+            else:
+                low, high = -0.1, 0.1
+            values[name] = uniform(seed, name, shape, low, high)
+    return values
+
+
+def batch(network: Network, batch_size: int, seed: int) -> Tuple[np.ndarray, np.ndarray]:
+    """float32 images ``(N, C, H, W)`` in [-1, 1) and int32 labels ``(N,)``."""
+    shape = (batch_size,) + network.input_shape
+    images = uniform(seed, "images", shape, -1.0, 1.0)
+    # The bias of a remainder is below classes / 2^32: no matter for labels.
+    labels = (_raw(seed, "labels", batch_size) % np.uint32(network.classes)).astype(np.int32)
+    return images, labels
