@@ -18,8 +18,8 @@ from netdyno_worker.protocol import Sampling
 # Two warm-up iterations closer than this are steady.
 STEADY = 0.05
 # A median whose standard error is below this share of it needs no more blocks.
-QUIET = 0.005
-QUIET_SAMPLES = 10
+QUIET = 0.01
+QUIET_SAMPLES = 5
 
 
 class Block(NamedTuple):
@@ -52,36 +52,47 @@ def time_block(
 
 
 def measure(
-    step: Callable[[], None], synchronize: Callable[[], None], sampling: Sampling
+    step: Callable[[], None],
+    synchronize: Callable[[], None],
+    sampling: Sampling,
+    before_block: Callable[[int], None] = lambda iterations: None,
+    max_iterations: int = 10**6,
 ) -> Iterator[Block]:
-    """Yield every block as it ends: the first iteration, the warm-up, the samples."""
-    synchronize()
-    first = time_block("first", step, synchronize, 1)
-    yield first
-    last = first
-    for block in _warm_up(step, synchronize, sampling):
-        last = block
-        yield block
+    """Yield every block as it ends: the first iteration, the warm-up, the samples.
+
+    ``before_block`` is called before each block with its number of iterations, at most
+    ``max_iterations``; what it does is not timed.
+    """
+
+    def block(kind: str, iterations: int) -> Block:
+        before_block(iterations)
+        synchronize()
+        return time_block(kind, step, synchronize, iterations)
+
+    last = block("first", 1)
+    yield last
+    for warmup in _warm_up(block, sampling):
+        last = warmup
+        yield warmup
     iterations = max(1, math.ceil(sampling.min_block_seconds / max(last.seconds, 1e-9)))
+    iterations = min(iterations, max_iterations)
     samples: List[float] = []
     while not _enough(samples, iterations, sampling):
-        block = time_block("sample", step, synchronize, iterations)
-        samples.append(block.seconds_per_iteration)
-        yield block
+        sample = block("sample", iterations)
+        samples.append(sample.seconds_per_iteration)
+        yield sample
 
 
-def _warm_up(
-    step: Callable[[], None], synchronize: Callable[[], None], sampling: Sampling
-) -> Iterator[Block]:
+def _warm_up(block: Callable[[str, int], Block], sampling: Sampling) -> Iterator[Block]:
     elapsed, previous = 0.0, math.inf
     for _ in range(sampling.max_warmup_iterations):
-        block = time_block("warmup", step, synchronize, 1)
-        yield block
-        elapsed += block.seconds
-        steady = abs(block.seconds - previous) <= STEADY * block.seconds
+        warmup = block("warmup", 1)
+        yield warmup
+        elapsed += warmup.seconds
+        steady = abs(warmup.seconds - previous) <= STEADY * warmup.seconds
         if steady or elapsed >= sampling.phase_seconds:
             return
-        previous = block.seconds
+        previous = warmup.seconds
 
 
 def _enough(samples: List[float], iterations: int, sampling: Sampling) -> bool:

@@ -11,13 +11,13 @@ __all__ = ["SAMPLING", "Sampling"]
 class Sampling:
     """A phase ends after ``min_samples`` blocks and ``phase_seconds``, or when it is quiet.
 
-    ``min_block_seconds``: 5 ms against a clock of some 50 ns keeps its share below 1e-4.
+    ``min_block_seconds``: 2 ms against a clock of some 50 ns keeps its share below 1e-4.
     """
 
     min_samples: int = 3
-    max_samples: int = 100
+    max_samples: int = 50
     phase_seconds: float = 2.0
-    min_block_seconds: float = 0.005
+    min_block_seconds: float = 0.002
     max_warmup_iterations: int = 10
 
 
