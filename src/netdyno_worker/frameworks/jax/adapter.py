@@ -29,8 +29,9 @@ class Adapter(Base):
         from netdyno_worker.frameworks.jax import function
 
         self.jax = jax
-        # "fp32" means it: on GPUs, XLA would otherwise choose TF32.
-        jax.config.update("jax_default_matmul_precision", "highest")
+        if job.device != "cpu":
+            # "fp32" means it: on GPUs, XLA would otherwise choose TF32.
+            jax.config.update("jax_default_matmul_precision", "highest")
         self.job = job
         index = int(job.device.split(":")[1]) if ":" in job.device else 0
         devices = jax.devices()

@@ -1,0 +1,210 @@
+"""A whole plan of the null framework: what is bad never stops the others."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from netdyno import runner, session
+from netdyno.environments import Environment
+from netdyno.outcome import Outcome
+from netdyno.plan.budget import Budget
+from netdyno.plan.cell import Cell
+from netdyno.plan.request import Request
+from netdyno.plan.sampling import Sampling
+from netdyno.redact import Redactor
+from netdyno.report.progress import RunProgress
+from netdyno.report.summary import summary
+from netdyno.runner import Runner, job
+from netdyno.store.run import Run, read_run
+from netdyno.store.run_folder import RunFolder
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch, quick: Sampling) -> None:
+    monkeypatch.setattr(session, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(session, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(runner, "SAMPLING", quick)
+
+
+@pytest.fixture
+def make_runner(tmp_path: Path, here: Environment) -> Callable[..., Runner]:
+    def make(cells: Sequence[Cell], limit: float | None = None, **asked: Any) -> Runner:
+        request = Request(**asked)
+        folder = RunFolder(tmp_path / "run")
+        folder.begin(request, cells, {})
+        budget = Budget(limit, dict.fromkeys((cell.key for cell in cells), 10.0))
+        environments = {cell.framework: here for cell in cells}
+        return Runner(request, cells, environments, folder, budget, Redactor({}))
+
+    return make
+
+
+def progress() -> RunProgress:
+    return RunProgress(Console(file=io.StringIO()), 1, 1.0)
+
+
+def told(run: Run) -> list[tuple[int, str]]:
+    return [(trial.round, trial.status) for trial in run.trials]
+
+
+@pytest.fixture
+def short_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what hangs is ended early: on a busy host the others may take their time."""
+
+    def run_trial(cell: Cell, *args: Any, **options: Any) -> Outcome:
+        if cell.mode == "hang":
+            options["timeout_seconds"] = 1.0
+        return session.run_trial(cell, *args, **options)
+
+    monkeypatch.setattr(runner, "run_trial", run_trial)
+
+
+@pytest.mark.usefixtures("short_hang")
+def test_other_cells_are_measured_whatever_one_does(
+    make_runner: Callable[..., Runner], make_cell: Callable[..., Cell]
+) -> None:
+    expected = {
+        "steady": ("ok", ""),
+        "raise": ("failed", "told to raise"),
+        "crash": ("failed", "SIGSEGV"),
+        "oom": ("out_of_memory", "MemoryError"),
+        "diverge": ("diverged", "not finite"),
+        "hang": ("timed_out", "still running after 1 s"),
+        "leak": ("ok", ""),
+    }
+    cells = [make_cell(mode=mode) for mode in expected]
+    made = make_runner(cells, rounds=1, seed=3)
+    assert made.run(progress()) == "complete"
+    rows = summary(read_run(made.folder.path))
+    assert [row.cell["mode"] for row in rows] == list(expected)
+    for row, (status, reason) in zip(rows, expected.values(), strict=True):
+        assert row.trials == {status: 1}
+        assert reason in row.reason
+        assert (row.train_step is not None) == (status == "ok")
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Outcome | BaseException]:
+    """What trials come to, in place of processes; the last one again and again."""
+    given: list[Outcome | BaseException] = [Outcome("ok", "", 3.0)]
+
+    def run_trial(*args: object, **options: object) -> Outcome:
+        outcome = given.pop(0) if len(given) > 1 else given[0]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(runner, "run_trial", run_trial)
+    return given
+
+
+@pytest.mark.usefixtures("outcomes")
+def test_every_cell_once_a_round(
+    make_runner: Callable[..., Runner], make_cell: Callable[..., Cell]
+) -> None:
+    cells = [make_cell(mode=mode) for mode in ("steady", "drift", "leak")]
+    made = make_runner(cells, rounds=4)
+    made.run(progress())
+    run = read_run(made.folder.path)
+    assert [trial.round for trial in run.trials] == [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3
+    for cell in cells:
+        assert [trial.round for trial in run.trials_of(cell.key)] == [1, 2, 3, 4]
+
+
+def test_a_failing_cell_is_tried_in_every_round_a_skipped_one_is_not(
+    make_runner: Callable[..., Runner],
+    make_cell: Callable[..., Cell],
+    outcomes: list[Outcome | BaseException],
+) -> None:
+    outcomes[:] = [Outcome("failed", "x"), Outcome("failed", "x"), Outcome("skipped", "no LRN")]
+    made = make_runner([make_cell()], rounds=5)
+    assert made.run(progress()) == "complete"
+    assert told(read_run(made.folder.path)) == [(1, "failed"), (2, "failed"), (3, "skipped")]
+
+
+@pytest.mark.usefixtures("outcomes")
+def test_a_mode_that_needs_a_compiler_is_skipped_without_one(
+    make_runner: Callable[..., Runner],
+    make_cell: Callable[..., Cell],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "cxx_compiler", lambda: None)
+    made = make_runner([make_cell(framework="pytorch", mode="compile"), make_cell()], rounds=2)
+    made.run(progress())
+    compiled, steady = summary(read_run(made.folder.path))
+    assert compiled.trials == {"skipped": 1}
+    assert "needs a C++ compiler: install one, or set CXX" in compiled.reason
+    assert steady.trials == {"ok": 2}
+
+
+@pytest.mark.usefixtures("outcomes")
+def test_a_skipped_cell_says_nothing_of_how_long_others_take(
+    make_runner: Callable[..., Runner],
+    make_cell: Callable[..., Cell],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "cxx_compiler", lambda: None)
+    skipped = make_cell(framework="pytorch", mode="compile")
+    measured, other = make_cell(), make_cell(mode="drift")
+    made = make_runner([skipped, measured], rounds=1)
+    made.budget = Budget(None, {cell.key: 10.0 for cell in (skipped, measured, other)})
+    made.run(progress())
+    # 3 s where 10 s were estimated, so 3 s here too.
+    assert made.budget.expected_seconds(other) == pytest.approx(3.0)
+
+
+@pytest.mark.usefixtures("outcomes")
+def test_a_spent_budget_ends_the_run(
+    make_runner: Callable[..., Runner], make_cell: Callable[..., Cell]
+) -> None:
+    """Trials that pretend 3 s each: the second round is not expected to fit into 2 s."""
+    cells = [make_cell(mode=mode) for mode in ("steady", "drift")]
+    made = make_runner(cells, limit=2.0, rounds=3)
+    assert made.run(progress()) == "budget"
+    assert told(read_run(made.folder.path)) == [(1, "ok"), (1, "ok")]
+
+
+def test_an_interrupted_trial_is_recorded_before_the_interrupt_goes_on(
+    make_runner: Callable[..., Runner],
+    make_cell: Callable[..., Cell],
+    outcomes: list[Outcome | BaseException],
+) -> None:
+    outcomes[:] = [Outcome("ok", "", 1.0), KeyboardInterrupt()]
+    made = make_runner([make_cell()], rounds=3)
+    with pytest.raises(KeyboardInterrupt):
+        made.run(progress())
+    assert told(read_run(made.folder.path)) == [(1, "ok"), (2, "interrupted")]
+
+
+@pytest.mark.usefixtures("outcomes")
+def test_time_left_shrinks_to_the_last_trial(
+    make_runner: Callable[..., Runner],
+    make_cell: Callable[..., Cell],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left: list[float] = []
+    monkeypatch.setattr(
+        RunProgress, "trial_started", lambda self, cell, number, seconds: left.append(seconds)
+    )
+    cells = [make_cell(mode=mode) for mode in ("steady", "drift")]
+    make_runner(cells, rounds=2).run(progress())
+    # Estimated at 10 s each; once one took 3 s, all are expected to.
+    assert left == [40.0, 9.0, 6.0, 3.0]
+
+
+def test_the_job_is_plain_json(make_cell: Callable[..., Cell], quick: Sampling) -> None:
+    cell = make_cell(threads=2)
+    data = json.loads(json.dumps(job(cell, seed=5), allow_nan=False))
+    assert data["schema"] == 1
+    assert data["seed"] == 5
+    assert data["threads"] == 2
+    assert data["network"]["hash"] == cell.network.hash
+    assert data["phases"] == ["forward_backward", "forward", "train_step"]
+    assert data["sampling"] == vars(quick)

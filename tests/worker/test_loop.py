@@ -1,0 +1,176 @@
+"""The timing loop, on a clock that only moves when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain, count, repeat
+
+import pytest
+
+from netdyno_worker import clock, loop
+from netdyno_worker.loop import Block, measure
+from netdyno_worker.protocol import Sampling
+
+Measured = Callable[..., list[Block]]
+
+SAMPLING = Sampling(
+    min_samples=3,
+    max_samples=50,
+    phase_seconds=100.0,
+    min_block_seconds=0.5,
+    max_warmup_iterations=10,
+)
+
+
+class Bench:
+    """A step that takes the next of some durations; a record of every call."""
+
+    def __init__(self, durations: Iterable[float], preparing: float = 0.0) -> None:
+        self.now = 0.0
+        self.durations = iter(durations)
+        self.preparing = preparing
+        self.waiting = 0.0
+        self.calls: list[str] = []
+
+    def step(self) -> None:
+        """Starts work and returns at once, as frameworks do: the work ends in synchronize."""
+        self.calls.append("step")
+        self.waiting += next(self.durations)
+
+    def synchronize(self) -> None:
+        self.calls.append("synchronize")
+        self.now += self.waiting
+        self.waiting = 0.0
+
+    def before(self, iterations: int) -> None:
+        self.calls.append(f"before {iterations}")
+        self.waiting += self.preparing
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """``measured(bench)``: its blocks, ``sampling`` changed where told."""
+
+    def run(bench: Bench, max_iterations: int = 10**6, **changes: float) -> list[Block]:
+        monkeypatch.setattr(clock, "now", lambda: bench.now)
+        sampling = SAMPLING._replace(**changes)
+        return list(measure(bench.step, bench.synchronize, sampling, bench.before, max_iterations))
+
+    return run
+
+
+def kinds(blocks: list[Block]) -> list[str]:
+    return [block.kind for block in blocks]
+
+
+def test_first_then_warm_up_then_samples(measured: Measured) -> None:
+    blocks = measured(Bench(chain([60.0], repeat(1.0))))
+    assert blocks[0].kind == "first"
+    assert blocks[0].seconds == 60.0
+    # Two warm-ups that agree are enough; the samples agree so well that five of them are.
+    assert kinds(blocks) == ["first", *["warmup"] * 2, *["sample"] * 5]
+
+
+def test_warm_up_goes_on_until_two_neighbours_agree(measured: Measured) -> None:
+    blocks = measured(Bench(chain([9.0], [8.0, 4.0, 2.0, 1.0, 1.04], repeat(1.0))))
+    assert kinds(blocks).count("warmup") == 5
+
+
+def test_warm_up_that_never_agrees_ends(measured: Measured) -> None:
+    slower = (2.0**n * 1e-3 for n in count())
+    assert kinds(measured(Bench(slower), phase_seconds=1e12)).count("warmup") == 10
+
+
+def test_warm_up_ends_when_the_phase_is_over(measured: Measured) -> None:
+    blocks = measured(Bench(chain([1.0], [60.0, 41.0], repeat(30.0))))
+    assert kinds(blocks) == ["first", "warmup", "warmup", "sample", "sample", "sample", "sample"]
+
+
+def test_blocks_are_long_enough_for_the_clock(measured: Measured) -> None:
+    blocks = measured(Bench(repeat(0.125)))
+    samples = [block for block in blocks if block.kind == "sample"]
+    assert {block.iterations for block in samples} == {4}
+    assert {block.seconds for block in samples} == {0.5}
+    assert {block.seconds_per_iteration for block in samples} == {0.125}
+    assert {block.iterations for block in blocks if block.kind != "sample"} == {1}
+
+
+def test_a_step_longer_than_a_block_is_one(measured: Measured) -> None:
+    assert {block.iterations for block in measured(Bench(repeat(0.75)))} == {1}
+
+
+def test_a_step_too_short_for_the_clock_does_not_divide_by_zero(measured: Measured) -> None:
+    blocks = measured(Bench(repeat(0.0)), max_iterations=7, max_samples=6)
+    assert blocks[-1].iterations == 7
+
+
+def test_blocks_are_no_longer_than_the_caller_allows(measured: Measured) -> None:
+    blocks = measured(Bench(repeat(0.001)), max_iterations=4)
+    assert {block.iterations for block in blocks if block.kind == "sample"} == {4}
+
+
+def noisy() -> Iterable[float]:
+    return (1.0 + n % 2 for n in count())
+
+
+def test_noise_is_sampled_to_the_most(measured: Measured) -> None:
+    blocks = measured(Bench(noisy()), phase_seconds=1e9, max_samples=20)
+    assert kinds(blocks).count("sample") == 20
+
+
+def test_noise_is_sampled_to_the_end_of_the_phase(measured: Measured) -> None:
+    blocks = measured(Bench(noisy()), phase_seconds=15.0)
+    total = sum(block.seconds for block in blocks if block.kind == "sample")
+    assert 15.0 <= total <= 16.0
+
+
+def test_the_fewest_samples_are_taken_however_long_they_are(measured: Measured) -> None:
+    blocks = measured(Bench(repeat(1000.0)))
+    assert kinds(blocks) == ["first", "warmup", "sample", "sample", "sample"]
+
+
+def test_what_is_prepared_before_a_block_is_called_for_each_and_not_timed(
+    measured: Measured,
+) -> None:
+    bench = Bench(repeat(0.25), preparing=1000.0)
+    blocks = measured(bench)
+    assert {block.seconds_per_iteration for block in blocks} == {0.25}
+    calls = [call for call in bench.calls if call.startswith("before")]
+    assert calls == [f"before {block.iterations}" for block in blocks]
+
+
+def test_one_synchronize_a_block_and_one_before_its_clock_starts(measured: Measured) -> None:
+    bench = Bench(repeat(0.25))
+    expected = []
+    for block in measured(bench):
+        steps = ["step"] * block.iterations
+        expected += [f"before {block.iterations}", "synchronize", *steps, "synchronize"]
+    assert bench.calls == expected
+
+
+def test_blocks_are_given_as_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what was measured before a crash has been written."""
+    bench = Bench(repeat(1.0))
+    monkeypatch.setattr(clock, "now", lambda: bench.now)
+    blocks = measure(bench.step, bench.synchronize, SAMPLING)
+    next(blocks)
+    assert bench.calls.count("step") == 1
+    next(blocks)
+    assert bench.calls.count("step") == 2
+
+
+def test_an_error_in_a_step_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench([1.0])
+    with pytest.raises((StopIteration, RuntimeError)):
+        list(measure(bench.step, bench.synchronize, SAMPLING))
+
+
+def test_what_the_process_used_is_told() -> None:
+    block = loop.time_block("sample", lambda: None, lambda: None, 3)
+    assert set(block.usage) == {"user_seconds", "system_seconds", "minor_faults", "major_faults"}
+    assert all(value >= 0 for value in block.usage.values())
+
+
+def test_the_clock_never_goes_back() -> None:
+    readings = [clock.now() for _ in range(100)]
+    assert readings == sorted(readings)
