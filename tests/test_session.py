@@ -360,7 +360,8 @@ def test_the_listener_gets_whole_events_only(trial: Trial, worker: Callable[[str
         """
         import sys, time
         with open(sys.argv[2], "a") as file:
-            for part in ('{"event":"a"}\\ngarb', 'age\\n[1]\\n{"event":', '"b"}\\n', '{"event":"cut'):
+            parts = '{"event":"a"}\\ngarb', 'age\\n[1]\\n{"event":', '"b"}\\n', '{"event":"cut'
+            for part in parts:
                 file.write(part)
                 file.flush()
                 time.sleep(0.1)

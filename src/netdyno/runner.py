@@ -12,13 +12,14 @@ from netdyno.host.compiler import cxx_compiler
 from netdyno.outcome import Outcome
 from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
-from netdyno.plan.request import HYPERPARAMETERS, Request
+from netdyno.plan.request import Request
 from netdyno.plan.rounds import rounds
 from netdyno.plan.sampling import SAMPLING
 from netdyno.redact import Redactor
 from netdyno.report.progress import RunProgress
 from netdyno.session import run_trial
 from netdyno.store.run_folder import RunFolder
+from netdyno_worker.protocol import HYPERPARAMETERS
 
 __all__ = ["Runner", "job"]
 
@@ -38,7 +39,7 @@ def job(cell: Cell, seed: int) -> dict[str, Any]:
         "layout": cell.layout,
         "threads": cell.threads,
         "seed": seed,
-        "hyperparameters": HYPERPARAMETERS,
+        "hyperparameters": HYPERPARAMETERS._asdict(),
         "phases": PHASES,
         "sampling": vars(SAMPLING),
     }

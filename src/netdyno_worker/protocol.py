@@ -24,6 +24,10 @@ class Hyperparameters(NamedTuple):
     weight_decay: float
 
 
+# Of the ILSVRC12 experiment of Chen et al. 2015, arXiv:1512.01274, section 4.
+HYPERPARAMETERS = Hyperparameters(learning_rate=0.05, momentum=0.9, weight_decay=1e-4)
+
+
 class Sampling(NamedTuple):
     """When a phase has been measured enough; see loop.py."""
 

@@ -15,7 +15,7 @@ from netdyno.environments import clean_environ, find
 from netdyno.errors import NetdynoError
 from netdyno.frameworks import framework
 from netdyno.settings import load_settings
-from netdyno_worker.evaluate import HYPERPARAMETERS
+from netdyno_worker.protocol import HYPERPARAMETERS
 
 pytestmark = pytest.mark.integration
 

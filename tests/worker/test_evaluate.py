@@ -14,7 +14,8 @@ import pytest
 
 import netdyno
 from netdyno_worker import clock, evaluate
-from netdyno_worker.evaluate import EvaluationError, OwnModel, evaluate_framework
+from netdyno_worker.evaluate import EvaluationError, evaluate_framework
+from netdyno_worker.own_model import OwnModel
 
 ROOT = Path(__file__).parents[2]
 COMPILE_SECONDS = 100.0
@@ -257,12 +258,12 @@ def test_devices(given: str, name: str) -> None:
 
 def test_a_framework_that_is_not_there() -> None:
     with pytest.raises(EvaluationError, match="no_such_framework cannot be imported"):
-        evaluate.import_framework("no_such_framework")
+        own_model.import_framework("no_such_framework")
 
 
 def test_numpy_doubles_become_single() -> None:
-    assert evaluate.to_numpy(np.ones(2)).dtype == np.float32
-    assert evaluate.to_numpy(np.ones(2, np.uint8)).dtype == np.uint8
+    assert own_model.to_numpy(np.ones(2)).dtype == np.float32
+    assert own_model.to_numpy(np.ones(2, np.uint8)).dtype == np.uint8
 
 
 def test_netdyno_exports_it_and_imports_nothing_else() -> None:

@@ -12,14 +12,7 @@ from typing import Any
 
 from netdyno.errors import NetdynoError, unknown_name
 
-__all__ = ["HYPERPARAMETERS", "Request", "duration", "read_request_file"]
-
-# Of the seed (Chen et al. 2015): learning rate 0.05, momentum 0.9, weight decay 1e-4.
-HYPERPARAMETERS: dict[str, float] = {
-    "learning_rate": 0.05,
-    "momentum": 0.9,
-    "weight_decay": 1e-4,
-}
+__all__ = ["Request", "duration", "read_request_file"]
 
 DEFAULT_NETWORKS = ("alexnet_owt", "googlenet")
 MAX_BATCH_SIZE = 65_536

@@ -17,7 +17,8 @@ from netdyno import __version__
 from netdyno.errors import NetdynoError
 from netdyno.outcome import Outcome
 from netdyno.plan.cell import Cell
-from netdyno.plan.request import HYPERPARAMETERS, Request
+from netdyno.plan.request import Request
+from netdyno_worker.protocol import HYPERPARAMETERS
 
 __all__ = ["SCHEMA", "RunFolder", "now"]
 
@@ -59,7 +60,7 @@ class RunFolder:
             "ended": None,
             "status": "running",
             "request": request.to_json(),
-            "hyperparameters": HYPERPARAMETERS,
+            "hyperparameters": HYPERPARAMETERS._asdict(),
             "host": dict(host),
             "networks": networks,
             "cells": [cell.to_json() for cell in cells],

@@ -9,8 +9,9 @@ import functools
 import inspect
 from typing import Any, Callable, Optional, Tuple
 
-from netdyno_worker.evaluate import HYPERPARAMETERS, EvaluationError, import_framework, to_numpy
-from netdyno_worker.evaluate import OwnModel as Base
+from netdyno_worker.own_model import EvaluationError, import_framework, to_numpy
+from netdyno_worker.own_model import OwnModel as Base
+from netdyno_worker.protocol import HYPERPARAMETERS
 
 
 class OwnModel(Base):

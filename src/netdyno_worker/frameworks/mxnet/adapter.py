@@ -39,7 +39,7 @@ class Adapter(Base):
 
         self.mx = mx
         self.job = job
-        self.device = _device(mx, job.device)
+        self.device = find_device(mx, job.device)
         self.dtype = {"fp32": "float32", "fp64": "float64"}[job.precision]
         mx.random.seed(job.seed % 2**31)
         outputs = symbol.build(job.network, self.dtype, job.device == "cpu")
@@ -258,7 +258,7 @@ class _Block(_Mode):
         self.trainer.step(1)  # the loss is a mean already
 
 
-def _device(mx: Any, name: str) -> Any:
+def find_device(mx: Any, name: str) -> Any:
     if name == "cpu":
         return mx.cpu()
     index = int(name.split(":")[1]) if ":" in name else 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Callable, Optional, Tuple
 
 from netdyno_worker.adapter import UnsupportedError
-from netdyno_worker.evaluate import HYPERPARAMETERS, EvaluationError, import_framework, to_numpy
-from netdyno_worker.evaluate import OwnModel as Base
-from netdyno_worker.frameworks.mxnet.adapter import _device
+from netdyno_worker.frameworks.mxnet.adapter import find_device
+from netdyno_worker.own_model import EvaluationError, import_framework, to_numpy
+from netdyno_worker.own_model import OwnModel as Base
+from netdyno_worker.protocol import HYPERPARAMETERS
 
 
 class OwnModel(Base):
@@ -24,7 +25,7 @@ class OwnModel(Base):
             )
         self.model = model
         try:
-            self.device = _device(mx, device)
+            self.device = find_device(mx, device)
         except UnsupportedError as error:
             raise EvaluationError("{}: give another device".format(error)) from None
         self.array = mx.np.array if mx.util.is_np_array() else mx.nd.array

@@ -26,7 +26,7 @@ class Adapter(Base):
         from netdyno_worker.frameworks.pytorch import module
 
         self.torch = torch
-        self.device = _device(torch, job.device)
+        self.device = find_device(torch, job.device)
         self.dtype = {"fp32": torch.float32, "fp64": torch.float64}[job.precision]
         torch.set_num_threads(job.threads)
         torch.manual_seed(job.seed)
@@ -108,7 +108,7 @@ class Adapter(Base):
         return {"count": self.torch.get_num_threads(), "source": "torch.get_num_threads()"}
 
 
-def _device(torch: Any, name: str) -> Any:
+def find_device(torch: Any, name: str) -> Any:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise UnsupportedError("this PyTorch ({}) sees no CUDA device".format(torch.__version__))
     return torch.device(name)

@@ -7,15 +7,15 @@ from typing import Any, Callable, Optional, Tuple
 import numpy as np
 
 from netdyno_worker.adapter import UnsupportedError
-from netdyno_worker.evaluate import (
-    HYPERPARAMETERS,
+from netdyno_worker.frameworks.pytorch.adapter import find_device
+from netdyno_worker.own_model import (
     EvaluationError,
     import_framework,
     module_roots,
     to_numpy,
 )
-from netdyno_worker.evaluate import OwnModel as Base
-from netdyno_worker.frameworks.pytorch.adapter import _device
+from netdyno_worker.own_model import OwnModel as Base
+from netdyno_worker.protocol import HYPERPARAMETERS
 
 
 class OwnModel(Base):
@@ -124,7 +124,7 @@ class OwnModel(Base):
 
 def _find_device(torch: Any, name: str) -> Any:
     try:
-        device = _device(torch, name)
+        device = find_device(torch, name)
     except UnsupportedError as error:
         raise EvaluationError("{}: give another device".format(error)) from None
     if device.type == "cuda" and device.index >= torch.cuda.device_count():

@@ -36,7 +36,7 @@ class Adapter(Base):
         tf.config.threading.set_inter_op_parallelism_threads(job.threads)
         tf.config.experimental.enable_tensor_float_32_execution(False)
         tf.random.set_seed(job.seed % 2**31)
-        self.device = _device(tf, job.device)
+        self.device = find_device(tf, job.device)
         self.dtype = {"fp32": tf.float32, "fp64": tf.float64}[job.precision]
         with tf.device(self.device):
             self.variables = {
@@ -156,7 +156,7 @@ class Adapter(Base):
         }
 
 
-def _device(tf: Any, name: str) -> str:
+def find_device(tf: Any, name: str) -> str:
     if name == "cpu":
         return "/CPU:0"
     index = int(name.split(":")[1]) if ":" in name else 0

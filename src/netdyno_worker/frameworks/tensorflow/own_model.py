@@ -7,15 +7,15 @@ import sys
 from typing import Any, Callable, List, Optional, Tuple
 
 from netdyno_worker.adapter import UnsupportedError
-from netdyno_worker.evaluate import (
-    HYPERPARAMETERS,
+from netdyno_worker.frameworks.tensorflow.adapter import find_device
+from netdyno_worker.own_model import (
     EvaluationError,
     import_framework,
     module_roots,
     to_numpy,
 )
-from netdyno_worker.evaluate import OwnModel as Base
-from netdyno_worker.frameworks.tensorflow.adapter import _device
+from netdyno_worker.own_model import OwnModel as Base
+from netdyno_worker.protocol import HYPERPARAMETERS
 
 
 class OwnModel(Base):
@@ -35,7 +35,7 @@ class OwnModel(Base):
         self.model = model
         self.has_mode = _has_mode(model)
         try:
-            self.device = _device(tf, device)
+            self.device = find_device(tf, device)
         except UnsupportedError as error:
             raise EvaluationError("{}: give another device".format(error)) from None
         self._loss_of = loss or self._cross_entropy
