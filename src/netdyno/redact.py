@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,14 +24,15 @@ class Redactor:
             str(WORKER_ROOT): "<netdyno_worker>",
             str(Path.cwd()): ".",
             str(Path.home()): "~",
+            str(Path.home().resolve()): "~",
             tempfile.gettempdir(): "<tmp>",
             **{str(path): name for path, name in folders.items()},
         }
         # "/" and "." are no secret, and replacing them would ruin every line.
-        usable = [(path, name) for path, name in known.items() if len(path) > 1]
-        self._known = sorted(usable, key=lambda pair: -len(pair[0]))
+        self._known = {path: name for path, name in known.items() if len(path) > 1}
+        longest_first = sorted(self._known, key=len, reverse=True)
+        # Whole components only: /home/me is not in /home/me-too.
+        self._pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})(?![\\w.-])")
 
     def __call__(self, text: str) -> str:
-        for path, name in self._known:
-            text = text.replace(path, name)
-        return text
+        return self._pattern.sub(lambda match: self._known[match.group(1)], text)

@@ -81,9 +81,10 @@ class Runner:
                     continue
                 progress.trial_started(cell, number, self._left_seconds(number, cell, order))
                 outcome = self._trial(cell, number, progress)
-                self.budget.record(cell, outcome.seconds)
                 if outcome.status == "skipped":
                     self.skipped.add(cell.key)
+                else:
+                    self.budget.record(cell, outcome.seconds)
                 progress.trial_ended(outcome)
         return ended_by
 

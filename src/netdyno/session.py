@@ -55,11 +55,15 @@ def run_trial(
         job_path.write_text(json.dumps({**job, "scratch": folder}), encoding="utf-8")
         output = scratch / "output.txt"
         reader = _EventReader(events)
-        with (
-            output.open("wb") as sink,
-            _worker(cell, environment, job_path, events, scratch, sink) as process,
-        ):
-            timed_out = _follow(process, reader, listener, start + timeout_seconds)
+        try:
+            with (
+                output.open("wb") as sink,
+                _worker(cell, environment, job_path, events, scratch, sink) as process,
+            ):
+                timed_out = _follow(process, reader, listener, start + timeout_seconds)
+        except OSError as error:  # the interpreter has gone since the run began
+            reason = f"cannot start {environment.python}: {error.strerror}"
+            return Outcome("failed", redact(reason), time.monotonic() - start)
         reader.drain(listener)
         tail = _tail(output)
     status, reason = _verdict(process.returncode, reader.failure, timed_out, timeout_seconds)
@@ -67,7 +71,7 @@ def run_trial(
         status, reason = "out_of_memory", "the kernel's out-of-memory killer ended it"
     if status == "failed" and not reader.failure:
         reason = f"{reason}{_last_line(tail)}"
-    return Outcome(status, redact(reason), time.monotonic() - start)
+    return Outcome(status, redact(_printable(reason)), time.monotonic() - start)
 
 
 @contextmanager
@@ -119,25 +123,27 @@ def _follow(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the whole group to end, then end it; also what a finished worker left running."""
-    for signum in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, signum)
-        except ProcessLookupError:
-            break
-        except PermissionError:  # macOS says so of a group of zombies
-            break
+    """Ask the whole group to end, then end it; also what a finished worker left running.
+
+    A second interrupt during the wait does not save it.
+    """
+    try:
         limit = time.monotonic() + GRACE_SECONDS
-        while _group_lives(process) and time.monotonic() < limit:
+        alive = _signal_group(process, signal.SIGTERM)
+        while alive and time.monotonic() < limit:
             time.sleep(0.02)
-    process.wait()
+            alive = _signal_group(process, 0)
+    finally:
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
 
 
-def _group_lives(process: subprocess.Popen[bytes]) -> bool:
+def _signal_group(process: subprocess.Popen[bytes], signum: int) -> bool:
+    """False if nobody is left in the group."""
     process.poll()  # a zombie leader would count as alive
     try:
-        os.killpg(process.pid, 0)
-    except (ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signum)
+    except (ProcessLookupError, PermissionError):  # macOS: the latter, of a group of zombies
         return False
     return True
 
@@ -198,8 +204,13 @@ def _tail(path: Path) -> str:
 
 def _last_line(tail: str) -> str:
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
-    printable = "".join(c for c in lines[-1] if c.isprintable()) if lines else ""
-    return f"; its last words: {printable[:200]}" if printable else ""
+    printable = _printable(lines[-1])[:200] if lines else ""
+    return f"; its last words: {printable}" if printable else ""
+
+
+def _printable(text: str) -> str:
+    """Without control characters: a framework's words reach the person's terminal."""
+    return "".join(c for c in text if c.isprintable())
 
 
 def _oom_kills() -> int:

@@ -20,6 +20,7 @@ from netdyno_worker.protocol import Events, Job, finite
 TELLING = (
     "CUDA_",
     "DNNL_",
+    "GLIBC_TUNABLES",
     "GOMP_",
     "JAX_",
     "KMP_",

@@ -37,6 +37,8 @@ def uniform(seed: int, name: str, shape: Tuple[int, ...], low: float, high: floa
     values = (_raw(seed, name, _count(shape)) >> np.uint32(8)).astype(np.float32)
     values *= np.float32((high - low) / 2**24)
     values += np.float32(low)
+    # Rounding may reach high itself.
+    np.minimum(values, np.nextafter(np.float32(high), np.float32(low)), out=values)
     return values.reshape(shape)
 
 

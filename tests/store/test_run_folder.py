@@ -12,7 +12,7 @@ import pytest
 from netdyno.errors import NetdynoError
 from netdyno.outcome import Outcome
 from netdyno.plan.cell import Cell
-from netdyno.plan.request import HYPERPARAMETERS, Request
+from netdyno.plan.request import Request
 from netdyno.store.run import read_run
 from netdyno.store.run_folder import SCHEMA, RunFolder
 
@@ -39,7 +39,11 @@ def test_run_json_holds_what_was_asked(folder: RunFolder, make_cell: Callable[..
     assert data["status"] == "running"
     assert data["ended"] is None
     assert data["request"] == json.loads(json.dumps(Request().to_json()))
-    assert data["hyperparameters"] == HYPERPARAMETERS
+    assert data["hyperparameters"] == {
+        "learning_rate": 0.05,
+        "momentum": 0.9,
+        "weight_decay": 1e-4,
+    }
     assert data["host"] == {"machine": "abacus"}
     assert [cell["mode"] for cell in data["cells"]] == ["steady", "hang"]
     assert data["networks"]["tiny"]["hash"] == make_cell().network.hash

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import netdyno
-from netdyno_worker import clock, evaluate
+from netdyno_worker import clock, evaluate, own_model
 from netdyno_worker.evaluate import EvaluationError, evaluate_framework
 from netdyno_worker.own_model import OwnModel
 

@@ -95,7 +95,8 @@ def command(
         name: environments.find(framework(name), settings)
         for name in dict.fromkeys(cell.framework for cell in plan)
     }
-    folder = RunFolder(out or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S"))
+    redact = _redactor(settings, found)
+    folder = RunFolder(out or _new_folder(), redact)
     folder.begin(request, plan, host_facts())
     runner = Runner(
         request,
@@ -103,7 +104,7 @@ def command(
         found,
         folder,
         Budget(request.budget_seconds, {key: e.seconds for key, e in estimates.items()}),
-        _redactor(settings, found),
+        redact,
     )
     interrupted = _measure(runner, estimates)
     return _report(folder, as_json, interrupted)
@@ -115,6 +116,12 @@ def _request(file: Path | None, axes: dict[str, Any]) -> Request:
         if key in given:
             given[f"{key}_seconds"] = given.pop(key)
     return dataclasses.replace(Request(), **{**(read_request_file(file) if file else {}), **given})
+
+
+def _new_folder() -> Path:
+    name = datetime.now().strftime("%Y%m%d-%H%M%S")
+    candidates = (Path("runs") / f"{name}{suffix}" for suffix in ("", "-2", "-3", "-4"))
+    return next((path for path in candidates if not path.exists()), Path("runs") / name)
 
 
 def _check_memory(plan: list[Cell], estimates: dict[str, CellEstimate]) -> None:

@@ -18,6 +18,9 @@ RETAIN = {
     "MALLOC_TRIM_THRESHOLD_": "100000000000",
 }
 
+# Both ways to set glibc's malloc from outside.
+MALLOC_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES")
+
 # Read by OpenMP, MKL and OpenBLAS when they are loaded. Frameworks that obey none of them set
 # their own in ``Adapter.prepare``.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -29,13 +32,13 @@ def command(environment: Environment, job: Path, events: Path) -> list[str]:
 
 
 def environ(environment: Environment, cell: Cell, scratch: Path) -> dict[str, str]:
-    """All variables of the worker. The caller's own malloc settings must not reach it."""
+    """All variables of the worker. The caller's own malloc settings never reach it."""
     extra = dict.fromkeys(THREAD_VARIABLES, str(cell.threads))
     extra["TMPDIR"] = str(scratch)
     extra["PYTHONDONTWRITEBYTECODE"] = "1"
-    if cell.host_allocator == "retain":
-        extra.update(RETAIN)
-    found = environment.environ(extra)
-    if cell.host_allocator == "system":
-        found = {key: value for key, value in found.items() if not key.startswith("MALLOC_")}
-    return found
+    found = {
+        key: value
+        for key, value in environment.environ(extra).items()
+        if not key.startswith(MALLOC_VARIABLES)
+    }
+    return {**found, **RETAIN} if cell.host_allocator == "retain" else found

@@ -33,7 +33,7 @@ def cells(request: Request) -> list[Cell]:
     _check_names("precision", request.precision, PRECISIONS)
     _check_names("layout", request.layout, LAYOUTS)
     _check_names("host allocator", request.host_allocator, ALLOCATORS)
-    devices = [_device(name) for name in _unique(request.device)]
+    devices = _unique(_device(name) for name in request.device)
     networks = [(spec, build(spec)) for spec in _unique(request.networks)]
     specs = _frameworks(request)
     if ALL_MODES not in request.modes:

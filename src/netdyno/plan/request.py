@@ -17,16 +17,19 @@ __all__ = ["Request", "duration", "read_request_file"]
 DEFAULT_NETWORKS = ("alexnet_owt", "googlenet")
 MAX_BATCH_SIZE = 65_536
 MAX_ROUNDS = 1_000
+MAX_SECONDS = 1e9
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True)
 class Request:
-    """The axes and limits of a run; empty tuples mean the default of the matrix.
+    """The axes and limits of a run.
+
+    No frameworks, modes, threads or layouts mean the default of the matrix.
 
     Raises:
-        NetdynoError: a number is out of range.
+        NetdynoError: another axis is empty, or a number is out of range.
     """
 
     frameworks: tuple[str, ...] = ()
@@ -44,14 +47,16 @@ class Request:
     trial_timeout_seconds: float = 600.0
 
     def __post_init__(self) -> None:
+        for axis in ("networks", "batch_size", "device", "precision", "host_allocator"):
+            if not getattr(self, axis):
+                option = axis.replace("_", "-")
+                raise NetdynoError(f"--{option} is empty: name at least one, or leave it out")
         for value in self.batch_size:
             _in_range("--batch-size", value, 1, MAX_BATCH_SIZE)
         for value in self.threads:
             _in_range("--threads", value, 1, 4096)
         _in_range("--rounds", self.rounds, 1, MAX_ROUNDS)
         _in_range("--seed", self.seed, 0, 2**63 - 1)
-        if not self.networks:
-            raise NetdynoError("--networks is empty: name at least one; see `netdyno networks`")
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -65,9 +70,10 @@ def _in_range(option: str, value: int, low: int, high: int) -> None:
 def duration(text: str) -> float:
     """Seconds of ``90``, ``90s``, ``10m`` or ``1.5h``. Raises NetdynoError for anything else."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if not match or float(match.group(1)) == 0:
+    seconds = float(match.group(1)) * _UNITS[match.group(2) or "s"] if match else 0.0
+    if not 0 < seconds < MAX_SECONDS:
         raise NetdynoError(f"'{text}' is no duration: write 90s, 10m or 1.5h")
-    return float(match.group(1)) * _UNITS[match.group(2) or "s"]
+    return seconds
 
 
 def read_request_file(path: Path) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _table(title: str, rows: list[Row], varying: list[str]) -> Table:
             if row.cell["framework"] in frameworks()
             else escape(row.cell["framework"]),
             escape(row.cell["mode"]),
-            *(str(row.cell[axis]) for axis in varying),
+            *(escape(str(row.cell[axis])) for axis in varying),
             *_figures(row),
             _trials(row),
         )

@@ -11,6 +11,9 @@ from typing import Any
 from netdyno.errors import NetdynoError
 from netdyno.store.run_folder import SCHEMA
 
+# What every run.json has.
+KEYS = {"schema", "netdyno", "started", "status", "request", "host", "cells"}
+
 __all__ = ["Block", "Run", "Trial", "read_run"]
 
 
@@ -65,26 +68,29 @@ class Run:
 
 def read_run(path: Path) -> Run:
     """Raises NetdynoError for a folder that is no run, or of a schema that is not known yet."""
+    if not path.exists():
+        raise NetdynoError(f"{path} does not exist: name a run folder")
     file = path / "run.json" if path.is_dir() else path
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise NetdynoError(f"{path} holds no run: there is no {file.name} in it") from None
+        raise NetdynoError(f"{path} holds no run: there is no run.json in it") from None
     except (OSError, UnicodeDecodeError) as error:
         raise NetdynoError(f"cannot read {file}: {error}") from None
     except ValueError as error:
         raise NetdynoError(f"{file} is not valid JSON: {error}") from None
-    if not isinstance(data, dict) or not {"schema", "cells", "request"} <= data.keys():
+    if not isinstance(data, dict) or not data.keys() >= KEYS or type(data["schema"]) is not int:
         raise NetdynoError(f"{file} is not the run.json of a netdyno run")
     if data["schema"] > SCHEMA:
         raise NetdynoError(
             f"{file} has schema {data['schema']}, this netdyno reads up to {SCHEMA}: update netdyno"
         )
-    trials = tuple(_read_trial(p) for p in sorted((file.parent / "trials").glob("*.jsonl")))
-    return Run(file.parent, data, trials)
+    read = [_read_trial(p) for p in sorted((file.parent / "trials").glob("*.jsonl"))]
+    return Run(file.parent, data, tuple(trial for trial in read if trial))
 
 
-def _read_trial(path: Path) -> Trial:
+def _read_trial(path: Path) -> Trial | None:
+    """None for a file in which nothing was written yet."""
     head: Mapping[str, Any] = {}
     end: Mapping[str, Any] = {"status": "interrupted", "reason": "netdyno was ended meanwhile"}
     fingerprint: Mapping[str, Any] = {}
@@ -94,13 +100,15 @@ def _read_trial(path: Path) -> Trial:
             case "trial":
                 head = event
             case "block":
-                blocks.append(Block(**{name: event[name] for name in Block.__annotations__}))
+                # A worker that was killed may have been cut off within a line.
+                if event.keys() >= Block.__annotations__.keys():
+                    blocks.append(Block(**{name: event[name] for name in Block.__annotations__}))
             case "fingerprint":
                 fingerprint = event
             case "outcome":
                 end = event
     if not head:
-        raise NetdynoError(f"{path} does not begin with the trial it is about")
+        return None
     return Trial(
         head["cell"], head["round"], end["status"], end["reason"], tuple(blocks), fingerprint
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,20 +30,31 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def _replace(path: Path, text: str) -> None:
+    """Write a file as a whole: a reader sees the old one or the new one."""
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
 class RunFolder:
     """A run that is being written.
+
+    Args:
+        redact: takes this machine's paths out of what workers wrote.
 
     Raises:
         NetdynoError: the folder holds another run or cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redact: Callable[[str], str] = str) -> None:
         self.path = path
+        self._redact = redact
         self._data: dict[str, Any] = {}
         self._count = 0
-        if (path / "run.json").exists():
-            raise NetdynoError(f"{path} already holds a run: name another folder with --out")
         try:
+            if (path / "run.json").exists():
+                raise NetdynoError(f"{path} already holds a run: name another folder with --out")
             (path / "trials").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise NetdynoError(
@@ -73,9 +84,8 @@ class RunFolder:
         self._write()
 
     def _write(self) -> None:
-        temporary = self.path / "run.json.new"
-        temporary.write_text(json.dumps(self._data, indent=1, allow_nan=False) + "\n", "utf-8")
-        temporary.replace(self.path / "run.json")
+        text = json.dumps(self._data, indent=1, allow_nan=False) + "\n"
+        _replace(self.path / "run.json", text)
 
     def new_trial(self, cell: Cell, round_number: int) -> Path:
         """A new events file, begun with what it is about."""
@@ -92,8 +102,7 @@ class RunFolder:
         path.write_text(json.dumps(event) + "\n", encoding="utf-8")
         return path
 
-    @staticmethod
-    def end_trial(path: Path, outcome: Outcome) -> None:
+    def end_trial(self, path: Path, outcome: Outcome) -> None:
         """Append how it ended, on a line of its own even if the worker died within one."""
         event = {
             "event": "outcome",
@@ -101,6 +110,7 @@ class RunFolder:
             "reason": outcome.reason,
             "seconds": round(outcome.seconds, 3),
         }
-        cut = not path.read_bytes().endswith(b"\n")
-        with path.open("a", encoding="utf-8") as file:
-            file.write(("\n" if cut else "") + json.dumps(event) + "\n")
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if not text.endswith("\n"):
+            text += "\n"
+        _replace(path, self._redact(text) + json.dumps(event) + "\n")

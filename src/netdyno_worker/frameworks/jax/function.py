@@ -6,10 +6,10 @@ from typing import Any, Callable, Dict
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from netdyno_worker.network import INPUT, Layer, Network
+from netdyno_worker.pooling import average_counts, explicit_padding
 
 
 def build(network: Network, channels_last: bool) -> Callable[..., Any]:
@@ -73,16 +73,9 @@ def _conv(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -
 def _pool(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -> Any:
     x = inputs[0]
     sizes = x.shape[1:3] if channels_last else x.shape[2:4]
-    # Right and bottom padding make up what ceil_mode adds.
-    padding = [
-        (p, max(p, (out - 1) * s + k - size - p))
-        for p, out, s, k, size in zip(
-            layer.padding, layer.output_shape[1:], layer.stride, layer.kernel, sizes
-        )
-    ]
     window = _spatial(channels_last, layer.kernel, 1)
     strides = _spatial(channels_last, layer.stride, 1)
-    padding = _spatial(channels_last, padding, (0, 0))
+    padding = _spatial(channels_last, explicit_padding(layer, sizes), (0, 0))
     if layer.reduction == "max":
         return lax.reduce_window(x, -jnp.inf, lax.max, window, strides, padding)
     total = lax.reduce_window(x, 0.0, lax.add, window, strides, padding)
@@ -90,15 +83,8 @@ def _pool(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -
 
 
 def _divisor(layer: Layer, dtype: Any, sizes: Any, channels_last: bool) -> Any:
-    """How many positions each average counts: a constant, known when the program is traced."""
-    counts = []
-    for axis in (0, 1):
-        padding = layer.padding[axis]
-        outside = padding if layer.count_padding else 0
-        start = np.arange(layer.output_shape[1 + axis]) * layer.stride[axis] - padding
-        stop = np.minimum(start + layer.kernel[axis], sizes[axis] + outside)
-        counts.append(stop - np.maximum(start, -outside))
-    divisor = np.outer(*counts).astype(dtype)
+    """A constant, known when the program is traced; a scalar where it can be one."""
+    divisor = average_counts(layer, sizes).astype(dtype)
     if (divisor == divisor[0, 0]).all():
         return divisor[0, 0]
     return divisor[None, :, :, None] if channels_last else divisor[None, None]

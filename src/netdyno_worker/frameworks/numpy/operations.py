@@ -147,12 +147,11 @@ def relu_backward(layer: Layer, gradient: np.ndarray, saved: Any, parameters: Ar
     return [gradient * saved], {}
 
 
-def _channel_sums(layer: Layer, x: np.ndarray) -> np.ndarray:
-    """Sum over each channel and its neighbours, ``size`` in all."""
-    half = layer.size // 2
+def _channel_sums(x: np.ndarray, below: int, above: int) -> np.ndarray:
+    """Sum over each channel, the ``below`` before it and the ``above`` after it."""
     total = np.zeros_like(x)
     channels = x.shape[1]
-    for shift in range(-half, layer.size - half):
+    for shift in range(-min(below, channels - 1), min(above, channels - 1) + 1):
         low, high = max(0, -shift), min(channels, channels - shift)
         total[:, low:high] += x[:, low + shift : high + shift]
     return total
@@ -160,13 +159,16 @@ def _channel_sums(layer: Layer, x: np.ndarray) -> np.ndarray:
 
 def lrn(layer: Layer, inputs: List[np.ndarray], parameters: Arrays) -> Tuple[np.ndarray, Any]:
     x = inputs[0]
-    scale = layer.k + layer.alpha / layer.size * _channel_sums(layer, x * x)
+    below, above = layer.size // 2, (layer.size - 1) // 2
+    scale = layer.k + layer.alpha / layer.size * _channel_sums(x * x, below, above)
     return x * scale**-layer.beta, (x, scale)
 
 
 def lrn_backward(layer: Layer, gradient: np.ndarray, saved: Any, parameters: Arrays) -> Backward:
     x, scale = saved
-    inner = _channel_sums(layer, gradient * x * scale ** (-layer.beta - 1))
+    # Mirrored: a channel counts in the sums of those whose window holds it.
+    above, below = layer.size // 2, (layer.size - 1) // 2
+    inner = _channel_sums(gradient * x * scale ** (-layer.beta - 1), below, above)
     factor = 2 * layer.alpha * layer.beta / layer.size
     return [gradient * scale**-layer.beta - factor * x * inner], {}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List
 
-import numpy as np
 import tensorflow as tf
 
 from netdyno_worker.network import INPUT, Layer, Network
+from netdyno_worker.pooling import average_counts, explicit_padding
 
 
 def build(
@@ -74,12 +74,7 @@ def _conv_padding(layer: Layer, x: Any) -> Any:
 def _pool(layer: Layer, inputs: Any, own: Dict[str, Any]) -> Any:
     x = inputs[0]
     sizes = x.shape[1:3]
-    pads = [
-        (p, max(p, (out - 1) * s + k - size - p))
-        for p, out, s, k, size in zip(
-            layer.padding, layer.output_shape[1:], layer.stride, layer.kernel, sizes
-        )
-    ]
+    pads = explicit_padding(layer, sizes)
     if layer.reduction == "average" and layer.kernel == tuple(sizes) and pads == [(0, 0)] * 2:
         return tf.reduce_mean(x, [1, 2], keepdims=True)
     geometry = (layer.kernel, layer.stride)
@@ -111,14 +106,7 @@ def _padded(x: Any, pads: Any, value: Any) -> Any:
 
 def _correction(layer: Layer, sizes: Any) -> Any:
     """Kernel size over the number of positions that count, or None where they are equal."""
-    counts = []
-    for axis in (0, 1):
-        padding = layer.padding[axis]
-        outside = padding if layer.count_padding else 0
-        start = np.arange(layer.output_shape[1 + axis]) * layer.stride[axis] - padding
-        stop = np.minimum(start + layer.kernel[axis], sizes[axis] + outside)
-        counts.append(stop - np.maximum(start, -outside))
-    factor = layer.kernel[0] * layer.kernel[1] / np.outer(*counts)
+    factor = layer.kernel[0] * layer.kernel[1] / average_counts(layer, sizes)
     return None if (factor == 1).all() else factor[None, :, :, None]
 
 
