@@ -29,9 +29,9 @@ from netdyno.environments import find
 from netdyno.frameworks import WORKER_ROOT, framework, frameworks
 from netdyno.launch.local import environ
 from netdyno.plan.cell import Cell
+from netdyno.plan.job import job
 from netdyno.plan.matrix import cells
 from netdyno.plan.request import Request
-from netdyno.runner import job
 from netdyno.settings import load_settings
 
 HERE = Path(__file__).resolve().parent

@@ -14,14 +14,16 @@ from rich.console import Console
 from netdyno import runner, session
 from netdyno.environments import Environment
 from netdyno.outcome import Outcome
+from netdyno.plan import job as plan_job
 from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
+from netdyno.plan.job import job
 from netdyno.plan.request import Request
 from netdyno.plan.sampling import Sampling
 from netdyno.redact import Redactor
 from netdyno.report.progress import RunProgress
 from netdyno.report.summary import summary
-from netdyno.runner import Runner, job
+from netdyno.runner import Runner
 from netdyno.store.run import Run, read_run
 from netdyno.store.run_folder import RunFolder
 
@@ -30,7 +32,7 @@ from netdyno.store.run_folder import RunFolder
 def impatient(monkeypatch: pytest.MonkeyPatch, quick: Sampling) -> None:
     monkeypatch.setattr(session, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(session, "GRACE_SECONDS", 0.3)
-    monkeypatch.setattr(runner, "SAMPLING", quick)
+    monkeypatch.setattr(plan_job, "SAMPLING", quick)
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from netdyno.environments import Environment
 from netdyno.launch import local
 from netdyno.outcome import Outcome
 from netdyno.plan.cell import Cell
+from netdyno.plan.job import job
 from netdyno.plan.sampling import Sampling
 from netdyno.redact import Redactor
-from netdyno.runner import job
 from netdyno.store.run_folder import RunFolder
 
 Trial = Callable[..., Outcome]
@@ -226,15 +226,15 @@ def test_a_second_interrupt_while_the_first_is_obeyed_leaves_nothing_either(
 ) -> None:
     """Who presses Ctrl-C twice is impatient, and still wants the machine back."""
     worker(GRANDCHILD + "    time.sleep(600)\n")
-    lives, pressed = session._group_lives, [KeyboardInterrupt]
+    signal_group, pressed = session._signal_group, [KeyboardInterrupt]
 
-    def press(process: Any) -> bool:
-        if pressed:
+    def press(process: Any, signum: int) -> bool:
+        if pressed and signum == 0:  # in the wait after SIGTERM
             raise pressed.pop()
-        return lives(process)
+        return signal_group(process, signum)
 
     def interrupt(event: dict[str, Any]) -> None:
-        monkeypatch.setattr(session, "_group_lives", press)
+        monkeypatch.setattr(session, "_signal_group", press)
         raise KeyboardInterrupt
 
     try:
@@ -309,9 +309,9 @@ def test_events_tell_no_path(
         sys.exit(1)
         """
     )
-    folder = RunFolder(tmp_path / "run")
-    path = folder.new_trial(make_cell(), 1)
     redact = Redactor({tmp_path: "<here>"})
+    folder = RunFolder(tmp_path / "run", redact)
+    path = folder.new_trial(make_cell(), 1)
     outcome = session.run_trial(
         make_cell(), here, job(make_cell(), 1), path, timeout_seconds=60, redact=redact
     )

@@ -29,7 +29,14 @@ class ModeSpec:
 
 @dataclass(frozen=True)
 class FrameworkSpec:
-    """A ``framework.toml``, read and checked."""
+    """A ``framework.toml``, read and checked.
+
+    ``cpu_forbids``: packages that would make a CPU environment a CUDA one. ``cpu_fallback``: how
+    to get a CPU build where pip finds none. ``cuda_newest_capability``: the newest GPU that the
+    CUDA build has code for. ``known_differences``: what parity checks leave out, with the reason,
+    by the end of a tensor's name. ``controller_interpreter``: nothing to install.
+    ``on_request_only``: never part of a run unless it is named.
+    """
 
     name: str
     folder: Path
@@ -42,6 +49,9 @@ class FrameworkSpec:
     modes: Mapping[str, ModeSpec]
     requirements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cpu_forbids: tuple[str, ...] = ()
+    cpu_fallback: str = ""
+    cuda_newest_capability: float | None = None
+    known_differences: Mapping[str, str] = field(default_factory=dict)
     controller_interpreter: bool = False
     on_request_only: bool = False
 
@@ -84,6 +94,9 @@ def _read(path: Path) -> FrameworkSpec:
             {key: tuple(requirements[key]) for key in ("cpu", "cuda") if key in requirements}
         ),
         cpu_forbids=tuple(requirements.get("cpu_forbids", ())),
+        cpu_fallback=requirements.get("cpu_fallback", ""),
+        cuda_newest_capability=requirements.get("cuda_newest_capability"),
+        known_differences=MappingProxyType(data.get("known_differences", {})),
         controller_interpreter=data.get("controller_interpreter", False),
         on_request_only=data.get("on_request_only", False),
     )

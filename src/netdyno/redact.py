@@ -1,4 +1,4 @@
-"""Takes this machine's paths out of what is meant to be shared."""
+"""Takes out of what workers wrote what must not be shown: paths, control characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from pathlib import Path
 
 from netdyno.frameworks import WORKER_ROOT
 
-__all__ = ["Redactor"]
+__all__ = ["Redactor", "printable"]
+
+
+def printable(text: str) -> str:
+    """One line without control characters: a framework's words reach a person's terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 class Redactor:

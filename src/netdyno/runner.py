@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from netdyno.environments import Environment
 from netdyno.frameworks import framework
@@ -12,37 +11,15 @@ from netdyno.host.compiler import cxx_compiler
 from netdyno.outcome import Outcome
 from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
+from netdyno.plan.job import job
 from netdyno.plan.request import Request
 from netdyno.plan.rounds import rounds
-from netdyno.plan.sampling import SAMPLING
 from netdyno.redact import Redactor
 from netdyno.report.progress import RunProgress
 from netdyno.session import run_trial
 from netdyno.store.run_folder import RunFolder
-from netdyno_worker.protocol import HYPERPARAMETERS
 
-__all__ = ["Runner", "job"]
-
-PHASES = ("forward_backward", "forward", "train_step")
-
-
-def job(cell: Cell, seed: int) -> dict[str, Any]:
-    """What the worker is told: see netdyno_worker/protocol.py."""
-    return {
-        "schema": 1,
-        "framework": cell.framework,
-        "mode": cell.mode,
-        "network": cell.network.to_json(),
-        "batch_size": cell.batch_size,
-        "device": cell.device,
-        "precision": cell.precision,
-        "layout": cell.layout,
-        "threads": cell.threads,
-        "seed": seed,
-        "hyperparameters": HYPERPARAMETERS._asdict(),
-        "phases": PHASES,
-        "sampling": vars(SAMPLING),
-    }
+__all__ = ["Runner"]
 
 
 class Runner:

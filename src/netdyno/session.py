@@ -18,7 +18,7 @@ from netdyno.environments import Environment
 from netdyno.launch import local
 from netdyno.outcome import Outcome, Status
 from netdyno.plan.cell import Cell
-from netdyno.redact import Redactor
+from netdyno.redact import Redactor, printable
 
 __all__ = ["run_trial"]
 
@@ -71,7 +71,7 @@ def run_trial(
         status, reason = "out_of_memory", "the kernel's out-of-memory killer ended it"
     if status == "failed" and not reader.failure:
         reason = f"{reason}{_last_line(tail)}"
-    return Outcome(status, redact(_printable(reason)), time.monotonic() - start)
+    return Outcome(status, redact(printable(reason)), time.monotonic() - start)
 
 
 @contextmanager
@@ -204,13 +204,8 @@ def _tail(path: Path) -> str:
 
 def _last_line(tail: str) -> str:
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
-    printable = _printable(lines[-1])[:200] if lines else ""
-    return f"; its last words: {printable}" if printable else ""
-
-
-def _printable(text: str) -> str:
-    """Without control characters: a framework's words reach the person's terminal."""
-    return "".join(c for c in text if c.isprintable())
+    words = printable(lines[-1])[:200] if lines else ""
+    return f"; its last words: {words}" if words else ""
 
 
 def _oom_kills() -> int:

@@ -81,9 +81,16 @@ class Adapter(abc.ABC):
     def parameters(self) -> Dict[str, np.ndarray]:
         """By name, as they are now."""
 
+    def running_statistics(self) -> Dict[str, np.ndarray]:
+        """Of each batch norm: ``NAME.running_mean`` and ``NAME.running_variance``."""
+        return {}
+
     @abc.abstractmethod
     def versions(self) -> Dict[str, str]:
-        """Of the framework and of each kernel library inside it, by name."""
+        """Of the framework and of each kernel library inside it, by name.
+
+        cuDNN, cuBLAS and NCCL are found by libraries.py where they are loaded.
+        """
 
     @abc.abstractmethod
     def threads(self) -> Dict[str, Any]:

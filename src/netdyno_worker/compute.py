@@ -8,35 +8,49 @@ import numpy as np
 
 from netdyno_worker import weights
 from netdyno_worker.adapter import Adapter
-from netdyno_worker.protocol import Job
-
-TRAIN_STEPS = 3
+from netdyno_worker.protocol import Check
 
 
-def compute(adapter: Adapter, job: Job) -> Dict[str, np.ndarray]:
-    """Loss, logits, gradients from one batch, then the parameters after some train steps.
+def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
+    """Loss, logits, running statistics and gradients of one batch; then of some train steps.
 
-    Keys: ``loss``, ``logits``, ``gradient/NAME``, ``updated/NAME`` and ``losses`` (of the steps).
+    Keys: ``loss``, ``logits``, ``running/NAME``, ``gradient/NAME``; and with train steps
+    ``losses`` (before each step) and ``update/NAME`` (parameter after them less parameter before).
     """
-    start = weights.parameters(job.network, job.seed)
+    start = weights.parameters(check.network, seed)
+    images, labels = weights.batch(check.network, check.batch_size, seed, check.image_scale)
     adapter.load(start)
-    adapter.set_batch(*weights.batch(job.network, job.batch_size, job.seed))
+    adapter.set_batch(images, labels)
     adapter.forward()
     adapter.synchronize()
-    found = {"loss": np.float64(adapter.loss()), "logits": adapter.logits()}
+    found = {"loss": np.float64(adapter.loss()), "logits": np.array(adapter.logits())}
+    for name, value in adapter.running_statistics().items():
+        found["running/" + name] = np.array(value)
+    # Another batch in between: gradients that are kept from an earlier call would show.
+    adapter.set_batch(images[::-1].copy(), np.roll(labels, 1))
+    adapter.forward_backward()
+    adapter.set_batch(images, labels)
     adapter.forward_backward()
     adapter.synchronize()
     for name, value in adapter.gradients().items():
         found["gradient/" + name] = np.array(value)
+    if check.train_steps:
+        found.update(_train(adapter, start, check.train_steps))
+    return found
+
+
+def _train(adapter: Adapter, start: Dict[str, np.ndarray], steps: int) -> Dict[str, np.ndarray]:
     adapter.load(start)
     losses = []
-    for _ in range(TRAIN_STEPS):
+    for _ in range(steps):
         adapter.train_step()
         adapter.synchronize()
         losses.append(adapter.loss())
-    found["losses"] = np.array(losses)
+    found = {"losses": np.array(losses, np.float64)}
     for name, value in adapter.parameters().items():
-        found["updated/" + name] = np.array(value)
+        # The difference of two near floats is exact in double precision, and no longer than them.
+        update = np.array(value, np.float64) - start[name]
+        found["update/" + name] = update.astype(value.dtype)
     return found
 
 
@@ -50,5 +64,6 @@ def save(arrays: Dict[str, np.ndarray], path: str) -> None:
 
 
 def read(path: str) -> Dict[str, np.ndarray]:
+    """What ``save`` wrote. Raises ValueError for a file that holds anything but arrays."""
     with np.load(path, allow_pickle=False) as file:
         return {str(name): file["a{}".format(i)] for i, name in enumerate(file["names"])}

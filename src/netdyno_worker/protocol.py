@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Dict, List, NamedTuple, Optional, TextIO
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, TextIO
 
 from netdyno_worker.network import Network
 
@@ -38,11 +38,25 @@ class Sampling(NamedTuple):
     max_warmup_iterations: int
 
 
+class Check(NamedTuple):
+    """One network to compute for a parity check, its arrays to be written to ``results``.
+
+    ``image_scale``: images are uniform in ±image_scale. ``train_steps``: 0 for none.
+    """
+
+    name: str
+    network: Network
+    batch_size: int
+    image_scale: float
+    train_steps: int
+    results: str
+
+
 class Job(NamedTuple):
     """One trial: one cell, measured once by one fresh process.
 
-    ``scratch`` is a folder of the trial's own that is deleted after it. With ``results``, a path,
-    nothing is measured: what the cell computes is written there (see compute.py).
+    ``scratch`` is a folder of the trial's own that is deleted after it. With ``checks`` nothing is
+    measured: what the cell computes is written to files (see compute.py).
     """
 
     framework: str
@@ -58,7 +72,7 @@ class Job(NamedTuple):
     phases: List[str]
     sampling: Sampling
     scratch: Optional[str] = None
-    results: Optional[str] = None
+    checks: Sequence[Check] = ()
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Job":
@@ -70,6 +84,10 @@ class Job(NamedTuple):
         values["network"] = Network(data["network"])
         values["hyperparameters"] = Hyperparameters(**data["hyperparameters"])
         values["sampling"] = Sampling(**data["sampling"])
+        values["checks"] = [
+            Check(**{**check, "network": Network(check["network"])})
+            for check in data.get("checks", ())
+        ]
         return cls(**values)
 
     @classmethod

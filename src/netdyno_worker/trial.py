@@ -12,7 +12,7 @@ import sys
 import traceback
 from typing import Any, Callable, Dict, Type
 
-from netdyno_worker import clock, loop
+from netdyno_worker import clock, libraries, loop
 from netdyno_worker.adapter import Adapter, UnsupportedError
 from netdyno_worker.protocol import Events, Job, finite
 
@@ -67,13 +67,16 @@ def run(job: Job, events: Events) -> None:
     cls.prepare(job)
     from netdyno_worker import compute, weights  # NumPy: not before prepare()
 
-    adapter = cls(job)
-    events.emit("built", seconds=round(clock.now() - start, 6))
-    if job.results:
-        compute.save(compute.compute(adapter, job), job.results)
+    if job.checks:
+        for check in job.checks:
+            events.emit("check", name=check.name)
+            adapter = cls(job._replace(network=check.network, batch_size=check.batch_size))
+            compute.save(compute.compute(adapter, check, job.seed), check.results)
         events.emit("fingerprint", **fingerprint(adapter))
         events.emit("finished")
         return
+    adapter = cls(job)
+    events.emit("built", seconds=round(clock.now() - start, 6))
     start_from = weights.parameters(job.network, job.seed)
     adapter.load(start_from)
     adapter.set_batch(*weights.batch(job.network, job.batch_size, job.seed))
@@ -96,7 +99,8 @@ def fingerprint(adapter: Adapter) -> Dict[str, object]:
     return {
         "python": platform.python_version(),
         "libc": "-".join(platform.libc_ver()),
-        "versions": adapter.versions(),
+        # What is loaded wins over what the framework says it was built with.
+        "versions": {**adapter.versions(), **libraries.loaded_versions()},
         "threads": adapter.threads(),
         "notes": adapter.notes(),
         "environment": {

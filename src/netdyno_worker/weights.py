@@ -71,16 +71,18 @@ def parameters(network: Network, seed: int) -> Dict[str, np.ndarray]:
     return values
 
 
-def batch(network: Network, batch_size: int, seed: int) -> Tuple[np.ndarray, np.ndarray]:
-    """float32 images ``(N, C, H, W)`` in [-0.02, 0.02) and int32 labels ``(N,)``.
+def batch(
+    network: Network, batch_size: int, seed: int, image_scale: float = 0.02
+) -> Tuple[np.ndarray, np.ndarray]:
+    """float32 images ``(N, C, H, W)`` in [-image_scale, image_scale) and int32 labels ``(N,)``.
 
-    Small images, for the sake of the train step: one batch of noise, learnt again and again at
-    the seed's learning rate, makes any network without batch norm diverge. From these images every
-    network of the zoo stays finite for 6 steps at least, down to batch size 2; the worker starts
-    anew before that (trial.py).
+    Small images by default, for the sake of the train step: one batch of noise, learnt again and
+    again at the seed's learning rate, makes any network without batch norm diverge. From these
+    images every network of the zoo stays finite for 6 steps at least, down to batch size 2; the
+    worker starts anew before that (trial.py).
     """
     shape = (batch_size,) + network.input_shape
-    images = uniform(seed, "images", shape, -0.02, 0.02)
+    images = uniform(seed, "images", shape, -image_scale, image_scale)
     # The bias of a remainder is below classes / 2^32: no matter for labels.
     labels = (_raw(seed, "labels", batch_size) % np.uint32(network.classes)).astype(np.int32)
     return images, labels

@@ -26,11 +26,11 @@ NETDYNO = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import netdyno.plan.estimate
-import netdyno.runner
+import netdyno.plan.job
 import netdyno.session
 from netdyno.plan.sampling import Sampling
 netdyno.plan.estimate._flop_per_second = lambda: 1e11
-netdyno.runner.SAMPLING = Sampling(2, 3, 0.05, 0.0005, 2)
+netdyno.plan.job.SAMPLING = Sampling(2, 3, 0.05, 0.0005, 2)
 netdyno.session.LOOK_SECONDS = 0.05
 netdyno.session.GRACE_SECONDS = 0.3
 from netdyno.cli.main import main

@@ -80,7 +80,6 @@ def settings(tmp_path: Path) -> Settings:
 def spec(tmp_path: Path) -> FrameworkSpec:
     folder = tmp_path / "toy"
     folder.mkdir()
-    (folder / "framework.toml").write_text("[requirements]\ncpu_fallback = 'uv-torch-backend'\n")
     (folder / "lock-cpu.txt").write_text(f"# Made with Python {HERE} by hand\nhelper==2.0\n")
     return FrameworkSpec(
         name="toy",
@@ -94,6 +93,7 @@ def spec(tmp_path: Path) -> FrameworkSpec:
         modes={},
         requirements={"cpu": ("toy==1.0",), "cuda": ("toy[cuda]==1.0",)},
         cpu_forbids=("nvidia-toy",),
+        cpu_fallback="uv-torch-backend",
     )
 
 

@@ -156,8 +156,7 @@ def test_gpu_that_the_cuda_build_has_no_code_for(
 ) -> None:
     monkeypatch.setattr(accelerators, "has_nvidia_gpu", lambda: True)
     monkeypatch.setattr(accelerators, "gpus", lambda: (Gpu("new", compute_capability="9.0"),))
-    with (spec.folder / "framework.toml").open("a") as file:
-        file.write("cuda_newest_capability = 8.6\n")
+    spec = dataclasses.replace(spec, cuda_newest_capability=8.6)
     built, said = build(spec, settings, processes)
     assert built.environment.accelerator == "cpu"
     assert "compute capability 9.0" in said[0]
@@ -183,8 +182,8 @@ def test_uv_is_asked_when_pip_finds_only_cuda(
     built, _ = build(spec, settings, processes, Wish(rebuild=True))
     assert "no CPU build of toy==1.0" in built.error
     assert "no route" in built.error
-    (spec.folder / "framework.toml").write_text("")
-    build(spec, settings, processes, Wish(rebuild=True))
+    processes.calls.clear()
+    build(dataclasses.replace(spec, cpu_fallback=""), settings, processes, Wish(rebuild=True))
     assert "uv pip install" not in processes.calls
 
 

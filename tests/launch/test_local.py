@@ -16,8 +16,8 @@ import pytest
 from netdyno.environments import Environment
 from netdyno.launch import local
 from netdyno.plan.cell import Cell
+from netdyno.plan.job import job
 from netdyno.plan.sampling import Sampling
-from netdyno.runner import job
 
 
 @pytest.fixture(autouse=True)

@@ -72,17 +72,21 @@ def test_what_is_named_twice_is_measured_once() -> None:
     [
         "frameworks",
         "modes",
-        "batch_size",
-        "device",
         "threads",
-        "precision",
         "layout",
-        "host_allocator",
     ],
 )
 def test_an_empty_axis_means_its_default(axis: str) -> None:
-    """As ``Request`` says; a plan of no cells would end as a success that measured nothing."""
     assert cells(**{axis: ()}) == cells()
+
+
+@pytest.mark.parametrize(
+    "axis", ["networks", "batch_size", "device", "precision", "host_allocator"]
+)
+def test_an_axis_that_may_not_be_empty(axis: str) -> None:
+    """A plan of no cells would end as a success that measured nothing."""
+    with pytest.raises(NetdynoError, match=f"--{axis.replace('_', '-')} is empty"):
+        cells(**{axis: ()})
 
 
 def test_modes_go_to_the_frameworks_that_have_them() -> None:

@@ -191,4 +191,4 @@ def test_a_reason_of_several_lines_stays_one_line(
     reason = "first\nsecond\u2028third\x85fourth “quoted”"
     folder.end_trial(path, Outcome("failed", reason))
     (trial,) = read_run(folder.path).trials
-    assert trial.reason == reason
+    assert trial.reason == "first second third fourth “quoted”"

@@ -10,7 +10,7 @@ import pytest
 
 from netdyno.networks import Network
 from netdyno.plan.cell import Cell
-from netdyno.runner import job
+from netdyno.plan.job import job
 from netdyno_worker.network import Network as WorkerNetwork
 from netdyno_worker.protocol import Job
 

@@ -22,7 +22,7 @@ def test_a_job_arrives_whole(job_data: dict[str, Any], tmp_path: Path) -> None:
     assert job.sampling == Sampling(**job_data["sampling"])
     assert job.phases == ["forward_backward", "forward", "train_step"]
     assert job.scratch == "/scratch"
-    assert job.results is None
+    assert job.checks == []
 
 
 @pytest.mark.parametrize("schema", [SCHEMA + 1, 0, "1"])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from netdyno.networks import Network
 from netdyno.plan.sampling import Sampling as Asked
 from netdyno_worker import compute, trial, weights
 from netdyno_worker.adapter import UnsupportedError
@@ -227,18 +228,29 @@ def test_a_job_of_another_schema_ends_the_worker(main: Callable[..., Any]) -> No
         main(schema=99)
 
 
-def test_results_instead_of_times(main: Callable[..., Any], tmp_path: Path) -> None:
+def test_results_instead_of_times(
+    main: Callable[..., Any], tmp_path: Path, tiny_network: Network
+) -> None:
     path = tmp_path / "results.npz"
-    code, seen = main(framework="numpy", mode="plain", precision="fp64", results=str(path))
+    check = {
+        "name": "tiny",
+        "network": tiny_network.to_json(),
+        "batch_size": 2,
+        "image_scale": 0.02,
+        "train_steps": 3,
+        "results": str(path),
+    }
+    code, seen = main(framework="numpy", mode="plain", precision="fp64", checks=[check])
     assert code == 0
-    assert [event["event"] for event in seen[1:]] == ["started", "built", "fingerprint", "finished"]
+    assert [event["event"] for event in seen[1:]] == ["started", "check", "fingerprint", "finished"]
     found = compute.read(str(path))
     assert found["logits"].shape == (2, 4)
-    assert len(found["losses"]) == compute.TRAIN_STEPS
+    assert len(found["losses"]) == 3
     assert found["losses"][0] == pytest.approx(float(found["loss"]), abs=1e-12)
     assert np.isfinite(found["losses"]).all()
-    names = {name.partition("/")[2] for name in found if "/" in name}
-    assert {f"{kind}/{name}" for kind in ("gradient", "updated") for name in names} <= found.keys()
+    names = {name.partition("/")[2] for name in found if name.startswith("gradient/")}
+    assert names == tiny_network.parameter_shapes.keys()
+    assert {f"{kind}/{name}" for kind in ("gradient", "update") for name in names} <= found.keys()
 
 
 def test_arrays_come_back_as_they_were_saved(tmp_path: Path) -> None:

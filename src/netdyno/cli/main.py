@@ -66,7 +66,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted."""
     try:
-        result = cli.main(standalone_mode=False)
+        result = cli.main(prog_name="netdyno", standalone_mode=False)
     except NetdynoError as error:
         click.echo(f"netdyno: error: {error}", err=True)
         sys.exit(2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netdyno.environments.recipe import Accelerator, newest_capability
+from netdyno.environments.recipe import Accelerator
 from netdyno.frameworks import FrameworkSpec
 from netdyno.host.devices import gpus, has_nvidia_gpu
 
@@ -13,7 +13,7 @@ def suitable_accelerator(spec: FrameworkSpec) -> tuple[Accelerator, str]:
     """The build to install unless another is asked for, and a remark if it may surprise."""
     if "cuda" not in spec.requirements or not has_nvidia_gpu():
         return "cpu", ""
-    newest = newest_capability(spec)
+    newest = spec.cuda_newest_capability
     oldest_here = min(
         (float(gpu.compute_capability) for gpu in gpus() if gpu.compute_capability), default=0.0
     )

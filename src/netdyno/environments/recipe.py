@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from netdyno.errors import NetdynoError
 from netdyno.frameworks import FrameworkSpec
 
-__all__ = ["Accelerator", "Recipe", "lock_path", "lock_text", "newest_capability", "recipe"]
+__all__ = ["Accelerator", "Recipe", "lock_path", "lock_text", "recipe"]
 
 Accelerator = Literal["cpu", "cuda"]
 
@@ -70,7 +69,7 @@ def recipe(
         requirements=spec.requirements[accelerator],
         locked=_locked(lock_path(spec, accelerator), python) if locked else (),
         forbidden=spec.cpu_forbids if cpu else (),
-        torch_backend=cpu and _detail(spec, "cpu_fallback") == "uv-torch-backend",
+        torch_backend=cpu and spec.cpu_fallback == "uv-torch-backend",
     )
 
 
@@ -96,12 +95,6 @@ def lock_text(spec: FrameworkSpec, made: Recipe, packages: dict[str, str]) -> st
     return "\n".join(head + lines) + "\n"
 
 
-def newest_capability(spec: FrameworkSpec) -> float | None:
-    """The newest compute capability that the CUDA build has code for; None if not limited."""
-    value = _detail(spec, "cuda_newest_capability")
-    return None if value is None else float(value)
-
-
 def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -115,9 +108,3 @@ def _locked(path: Path, python: str) -> tuple[str, ...]:
     if made_with is None or made_with[1] != python:
         return ()
     return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
-
-
-def _detail(spec: FrameworkSpec, key: str) -> Any:
-    """A key of ``[requirements]`` that only installing needs, so that ``spec`` lacks it."""
-    with (spec.folder / "framework.toml").open("rb") as file:
-        return tomllib.load(file).get("requirements", {}).get(key)

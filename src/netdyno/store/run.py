@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from netdyno.errors import NetdynoError
+from netdyno.redact import printable
 from netdyno.store.run_folder import SCHEMA
 
 # What every run.json has.
@@ -95,7 +96,8 @@ def _read_trial(path: Path) -> Trial | None:
     end: Mapping[str, Any] = {"status": "interrupted", "reason": "netdyno was ended meanwhile"}
     fingerprint: Mapping[str, Any] = {}
     blocks = []
-    for event in _events(path):
+    found = list(_events(path))
+    for event in found:
         match event.get("event"):
             case "trial":
                 head = event
@@ -106,8 +108,11 @@ def _read_trial(path: Path) -> Trial | None:
             case "fingerprint":
                 fingerprint = event
             case "outcome":
-                end = event
+                # A shared folder may hold anything, and it is shown on a terminal.
+                end = {**event, "reason": printable(str(event["reason"]))}
     if not head:
+        if found:
+            raise NetdynoError(f"{path.name} does not begin with the trial it is about")
         return None
     return Trial(
         head["cell"], head["round"], end["status"], end["reason"], tuple(blocks), fingerprint

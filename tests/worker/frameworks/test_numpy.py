@@ -282,14 +282,14 @@ def test_running_statistics(make_job: MakeJob) -> None:
     values = adapter._images.transpose(1, 0, 2, 3).reshape(4, -1)
     mean, variance = values.mean(axis=1), values.var(axis=1, ddof=1)
     adapter.forward()
-    np.testing.assert_allclose(adapter.running["x.mean"], 0.25 * mean)
-    np.testing.assert_allclose(adapter.running["x.variance"], 0.75 + 0.25 * variance)
+    np.testing.assert_allclose(adapter.running["x.running_mean"], 0.25 * mean)
+    np.testing.assert_allclose(adapter.running["x.running_variance"], 0.75 + 0.25 * variance)
     adapter.forward()
     kept = 0.75 * (0.75 + 0.25 * variance) + 0.25 * variance
-    np.testing.assert_allclose(adapter.running["x.variance"], kept)
+    np.testing.assert_allclose(adapter.running["x.running_variance"], kept)
     adapter.load(adapter.parameters())
-    np.testing.assert_array_equal(adapter.running["x.mean"], np.zeros(4))
-    np.testing.assert_array_equal(adapter.running["x.variance"], np.ones(4))
+    np.testing.assert_array_equal(adapter.running["x.running_mean"], np.zeros(4))
+    np.testing.assert_array_equal(adapter.running["x.running_variance"], np.ones(4))
 
 
 def test_three_train_steps_by_hand(make_job: MakeJob) -> None:

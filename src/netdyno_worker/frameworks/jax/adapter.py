@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Dict, List
 
 import numpy as np
@@ -132,6 +133,13 @@ class Adapter(Base):
     def parameters(self) -> Dict[str, np.ndarray]:
         return {name: self._outward(np.asarray(w)) for name, w in self._parameters.items()}
 
+    def running_statistics(self) -> Dict[str, np.ndarray]:
+        found = {}
+        for name, (mean, variance) in self._running.items():
+            found[name + ".running_mean"] = np.asarray(mean)
+            found[name + ".running_variance"] = np.asarray(variance)
+        return found
+
     def _inward(self, value: np.ndarray) -> np.ndarray:
         """To JAX's habits: OIHW to HWIO when channels are last, (out, in) to (in, out)."""
         if value.ndim == 4 and self.channels_last:
@@ -146,12 +154,13 @@ class Adapter(Base):
     def versions(self) -> Dict[str, str]:
         import jaxlib
 
-        platform = self.device.client.platform_version
         found = {"jax": self.jax.__version__, "jaxlib": jaxlib.__version__}
         # XLA has no release of its own: a jaxlib carries one state of it.
         found["xla"] = "in jaxlib " + jaxlib.__version__
-        if platform and self.device.platform != "cpu":
-            found["platform"] = " ".join(platform.split())
+        match = re.match(r"cuda (\d+)", self.device.client.platform_version)  # "cuda 13000"
+        if match:
+            number = int(match.group(1))
+            found["cuda"] = "{}.{}".format(number // 1000, number % 1000 // 10)
         return found
 
     def threads(self) -> Dict[str, Any]:

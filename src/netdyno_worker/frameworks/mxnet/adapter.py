@@ -82,6 +82,13 @@ class Adapter(Base):
         names = self.job.network.parameter_shapes()
         return {name: self.run.weight(name).asnumpy() for name in names}
 
+    def running_statistics(self) -> Dict[str, np.ndarray]:
+        return {
+            layer.name + "." + name: self.run.state(layer.name + "." + name).asnumpy()
+            for layer in self.job.network.batch_norms()
+            for name in ("running_mean", "running_variance")
+        }
+
     def versions(self) -> Dict[str, str]:
         folder = os.path.dirname(self.mx.__file__)
         found = {"mxnet": self.mx.__version__}
@@ -127,6 +134,10 @@ class _Mode(abc.ABC):
         """The NDArray of a parameter."""
 
     @abc.abstractmethod
+    def state(self, name: str) -> Any:
+        """The NDArray of a running statistic."""
+
+    @abc.abstractmethod
     def gradient(self, name: str) -> Any:
         """The NDArray of its gradient."""
 
@@ -169,6 +180,9 @@ class _Executor(_Mode):
 
     def weight(self, name: str) -> Any:
         return self.executor.arg_dict[name]
+
+    def state(self, name: str) -> Any:
+        return self.executor.aux_dict[name]
 
     def gradient(self, name: str) -> Any:
         return self.executor.grad_dict[name]
@@ -226,13 +240,16 @@ class _Block(_Mode):
     def weight(self, name: str) -> Any:
         return self._parameters[name].data(self.device)
 
+    def state(self, name: str) -> Any:
+        return self.weight(name)
+
     def gradient(self, name: str) -> Any:
         return self._parameters[name].grad(self.device)
 
     def reset(self) -> None:
         for layer in self.job.network.batch_norms():
-            self.weight(layer.name + ".running_mean")[:] = 0
-            self.weight(layer.name + ".running_variance")[:] = 1
+            self.state(layer.name + ".running_mean")[:] = 0
+            self.state(layer.name + ".running_variance")[:] = 1
         rate, momentum, decay = self.job.hyperparameters
         self.trainer = self.mx.gluon.Trainer(
             self._parameters,
@@ -297,6 +314,4 @@ def _cuda_versions(folder: str) -> Dict[str, str]:
     version = ctypes.c_int()
     if library.cudaRuntimeGetVersion(ctypes.byref(version)) == 0:
         found["cuda"] = "{}.{}".format(version.value // 1000, version.value % 1000 // 10)
-    library.cudnnGetVersion.restype = ctypes.c_size_t
-    found["cudnn"] = str(library.cudnnGetVersion())
     return found

@@ -27,8 +27,10 @@ class Adapter(Base):
         self._momenta = {name: np.zeros_like(value) for name, value in self._parameters.items()}
         self.running = {}
         for layer in self.network.batch_norms():
-            self.running[layer.name + ".mean"] = np.zeros(layer.output_shape[0], self.dtype)
-            self.running[layer.name + ".variance"] = np.ones(layer.output_shape[0], self.dtype)
+            self.running[layer.name + ".running_mean"] = np.zeros(layer.output_shape[0], self.dtype)
+            self.running[layer.name + ".running_variance"] = np.ones(
+                layer.output_shape[0], self.dtype
+            )
 
     def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
         self._images = images.astype(self.dtype)
@@ -66,7 +68,7 @@ class Adapter(Base):
         mean, variance, count = self._saved[layer.name][2:]
         unbiased = variance * (count / max(1, count - 1))
         for name, new in (("mean", mean), ("variance", unbiased)):
-            running = self.running[layer.name + "." + name]
+            running = self.running[layer.name + ".running_" + name]
             running += layer.momentum * (new - running)
 
     def forward_backward(self) -> None:
@@ -111,6 +113,9 @@ class Adapter(Base):
 
     def parameters(self) -> Dict[str, np.ndarray]:
         return dict(self._parameters)
+
+    def running_statistics(self) -> Dict[str, np.ndarray]:
+        return dict(self.running)
 
     def versions(self) -> Dict[str, str]:
         return {"numpy": np.__version__}

@@ -41,20 +41,20 @@ def conv(layer: Layer, inputs: List[np.ndarray], parameters: Arrays) -> Tuple[np
     weight = parameters["weight"]
     groups = layer.groups
     batch, (filters, height, width) = len(padded), layer.output_shape
-    out = np.zeros((batch, groups, filters // groups, height, width), padded.dtype)
+    out = np.zeros((batch, groups, filters // groups, height * width), padded.dtype)
     kernels = weight.reshape((groups, filters // groups) + weight.shape[1:])
     for i in range(layer.kernel[0]):
         for j in range(layer.kernel[1]):
-            x = _grouped(_window(padded, layer, i, j), groups)
-            out += np.einsum("gfc,ngchw->ngfhw", kernels[..., i, j], x, optimize=True)
+            out += kernels[..., i, j] @ _columns(_window(padded, layer, i, j), groups)
     out = out.reshape(batch, filters, height, width)
     if "bias" in parameters:
         out += parameters["bias"][:, None, None]
     return out, (inputs[0], padded)
 
 
-def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
-    return x.reshape((x.shape[0], groups, x.shape[1] // groups) + x.shape[2:])
+def _columns(x: np.ndarray, groups: int) -> np.ndarray:
+    """``(N, C, H, W)`` as ``(N, groups, C / groups, H * W)``, to multiply with."""
+    return x.reshape(x.shape[0], groups, x.shape[1] // groups, -1)
 
 
 def conv_backward(layer: Layer, gradient: np.ndarray, saved: Any, parameters: Arrays) -> Backward:
@@ -64,13 +64,14 @@ def conv_backward(layer: Layer, gradient: np.ndarray, saved: Any, parameters: Ar
     kernels = weight.reshape((groups, layer.filters // groups) + weight.shape[1:])
     by_weight = np.zeros_like(kernels)
     by_padded = np.zeros_like(padded)
-    g = _grouped(gradient, groups)
+    g = _columns(gradient, groups)
     for i in range(layer.kernel[0]):
         for j in range(layer.kernel[1]):
-            window = _grouped(_window(padded, layer, i, j), groups)
-            by_weight[..., i, j] = np.einsum("ngfhw,ngchw->gfc", g, window, optimize=True)
-            back = np.einsum("gfc,ngfhw->ngchw", kernels[..., i, j], g, optimize=True)
-            _window(by_padded, layer, i, j)[...] += back.reshape(_window(padded, layer, i, j).shape)
+            window = _window(padded, layer, i, j)
+            x_columns = _columns(window, groups)
+            by_weight[..., i, j] = (g @ x_columns.swapaxes(-1, -2)).sum(axis=0)
+            back = kernels[..., i, j].swapaxes(-1, -2) @ g
+            _window(by_padded, layer, i, j)[...] += back.reshape(window.shape)
     gradients = {"weight": by_weight.reshape(weight.shape)}
     if "bias" in parameters:
         gradients["bias"] = gradient.sum(axis=(0, 2, 3))

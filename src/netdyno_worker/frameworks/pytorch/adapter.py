@@ -42,6 +42,9 @@ class Adapter(Base):
         self.names = dict(
             zip(job.network.parameter_shapes(), module.parameters(self.module, job.network))
         )
+        self.batch_norms = {
+            layer.name: module.submodule(self.module, layer) for layer in job.network.batch_norms()
+        }
         rate, momentum, decay = job.hyperparameters
         self._make_optimizer = lambda: torch.optim.SGD(
             self.module.parameters(), lr=rate, momentum=momentum, weight_decay=decay, fused=True
@@ -52,9 +55,8 @@ class Adapter(Base):
         with self.torch.no_grad():
             for name, value in parameters.items():
                 self.names[name].copy_(self.torch.from_numpy(value))
-        for layer in self.module.modules():
-            if isinstance(layer, self.torch.nn.BatchNorm2d):
-                layer.reset_running_stats()
+        for layer in self.batch_norms.values():
+            layer.reset_running_stats()
         self.optimizer = self._make_optimizer()
 
     def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
@@ -95,13 +97,18 @@ class Adapter(Base):
     def parameters(self) -> Dict[str, np.ndarray]:
         return {name: value.detach().cpu().numpy().copy() for name, value in self.names.items()}
 
+    def running_statistics(self) -> Dict[str, np.ndarray]:
+        found = {}
+        for name, layer in self.batch_norms.items():
+            found[name + ".running_mean"] = layer.running_mean.cpu().numpy()
+            found[name + ".running_variance"] = layer.running_var.cpu().numpy()
+        return found
+
     def versions(self) -> Dict[str, str]:
         torch = self.torch
         found = {"pytorch": torch.__version__, **_config_versions(torch.__config__.show())}
         if self.device.type == "cuda":
             found["cuda"] = str(torch.version.cuda)
-            found["cudnn"] = str(torch.backends.cudnn.version())
-            found["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
         return found
 
     def threads(self) -> Dict[str, Any]:

@@ -53,10 +53,15 @@ def _sum(graph: fx.Graph, terms: List[fx.Node]) -> fx.Node:
 def parameters(module: nn.Module, network: Network) -> List[nn.Parameter]:
     """In the order of ``network.parameter_shapes()``."""
     return [
-        getattr(module.get_submodule(_attribute(layer)), short)
+        getattr(submodule(module, layer), short)
         for layer in network.layers
         for short in layer.parameters
     ]
+
+
+def submodule(module: nn.Module, layer: Layer) -> nn.Module:
+    """The part of ``module`` that stands for a layer of the network."""
+    return module.get_submodule(_attribute(layer))
 
 
 def _attribute(layer: Layer) -> str:

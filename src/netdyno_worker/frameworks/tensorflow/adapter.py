@@ -137,6 +137,13 @@ class Adapter(Base):
     def parameters(self) -> Dict[str, np.ndarray]:
         return {name: _outward(variable.numpy()) for name, variable in self.variables.items()}
 
+    def running_statistics(self) -> Dict[str, np.ndarray]:
+        found = {}
+        for name, (mean, variance) in self.running.items():
+            found[name + ".running_mean"] = mean.numpy()
+            found[name + ".running_variance"] = variance.numpy()
+        return found
+
     def versions(self) -> Dict[str, str]:
         tf = self.tf
         build = tf.sysconfig.get_build_info()

@@ -1,0 +1,80 @@
+"""What a cell computed, held against the reference, tensor by tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from netdyno.networks import Network
+from netdyno.parity.tolerance import Tolerance
+
+__all__ = ["TensorResult", "compare"]
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True)
+class TensorResult:
+    """``relative_l2`` is the L2 norm of the difference over that of the reference.
+
+    ``worst_index`` is the element that lies farthest off. ``problem`` says what is wrong when no
+    distance can be taken: a shape, a value that is not finite, a tensor that is missing.
+    """
+
+    name: str
+    relative_l2: float | None
+    bound: float
+    worst_index: tuple[int, ...] = ()
+    worst_found: float | None = None
+    worst_expected: float | None = None
+    problem: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.relative_l2 is not None and self.relative_l2 <= self.bound
+
+
+def compare(
+    network: Network, found: Arrays, expected: Arrays, tolerance: Tolerance
+) -> list[TensorResult]:
+    """One result for each tensor, in the order of the forward pass, then of the layers.
+
+    Whatever either side has and the other lacks is a result that does not pass.
+    """
+    names = sorted(expected.keys() | found.keys(), key=lambda name: _order(network, name))
+    return [_tensor(name, found, expected, tolerance.of(name)) for name in names]
+
+
+def _tensor(name: str, found: Arrays, expected: Arrays, bound: float) -> TensorResult:
+    if name not in found or name not in expected:
+        side = "computed" if name not in found else "known to the reference"
+        return TensorResult(name, None, bound, problem=f"is not {side}")
+    own = np.asarray(found[name], np.float64)
+    reference = np.asarray(expected[name], np.float64)
+    if own.shape != reference.shape:
+        return TensorResult(
+            name, None, bound, problem=f"has shape {own.shape}, should be {reference.shape}"
+        )
+    if not np.isfinite(own).all():
+        return TensorResult(name, None, bound, problem="has values that are not finite")
+    difference = np.abs(own - reference)
+    norm = float(np.linalg.norm(reference))
+    worst = np.unravel_index(int(difference.argmax()), difference.shape)
+    return TensorResult(
+        name,
+        float(np.linalg.norm(difference)) / norm if norm else float(difference.max()),
+        bound,
+        tuple(int(i) for i in worst),
+        float(own[worst]),
+        float(reference[worst]),
+    )
+
+
+def _order(network: Network, name: str) -> tuple[int, int, str]:
+    groups = ("loss", "logits", "running", "gradient", "losses", "update")
+    group, _, rest = name.partition("/")
+    layers = {layer.name: index for index, layer in enumerate(network.layers)}
+    return groups.index(group), layers.get(rest.rpartition(".")[0], -1), rest

@@ -1,0 +1,91 @@
+"""Runs a cell's checks in its environment, and the reference's beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netdyno.environments import Environment
+from netdyno.networks import Network
+from netdyno.outcome import Outcome
+from netdyno.plan.cell import Cell
+from netdyno.plan.job import job
+from netdyno.redact import Redactor
+from netdyno.session import run_trial
+from netdyno_worker.compute import read
+
+__all__ = ["Check", "Computed", "compute"]
+
+# Not those of a measurement: with these, every term of the update weighs in the result, and a
+# decay that is left out, of biases say, is a tenth of an update and not a millionth.
+HYPERPARAMETERS = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 0.1}
+
+SEED = 7
+TIMEOUT_SECONDS = 900.0
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One network to be computed; ``images`` are uniform in ±``image_scale``."""
+
+    name: str
+    network: Network
+    batch_size: int
+    image_scale: float
+    train_steps: int
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What came of it, by name of the check; checks that were not finished are missing.
+
+    ``outcomes``: of checks that were computed one by one.
+    """
+
+    outcome: Outcome
+    arrays: Mapping[str, Arrays]
+    fingerprint: Mapping[str, Any]
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+
+
+def compute(
+    cell: Cell, environment: Environment, checks: Sequence[Check], redact: Redactor
+) -> Computed:
+    """Compute ``checks`` in one fresh process of ``cell``'s framework, mode and precision."""
+    fingerprint: dict[str, Any] = {}
+
+    def listen(event: dict[str, Any]) -> None:
+        if event.get("event") == "fingerprint":
+            fingerprint.update(event)
+
+    with tempfile.TemporaryDirectory(prefix="netdyno-parity-") as folder:
+        paths = [Path(folder) / f"{index}.npz" for index in range(len(checks))]
+        data = job(cell, SEED)
+        data["hyperparameters"] = HYPERPARAMETERS
+        data["checks"] = [
+            {**dataclasses.asdict(check), "network": check.network.to_json(), "results": str(path)}
+            for check, path in zip(checks, paths, strict=True)
+        ]
+        outcome = run_trial(
+            cell,
+            environment,
+            data,
+            Path(folder) / "events.jsonl",
+            timeout_seconds=TIMEOUT_SECONDS,
+            redact=redact,
+            listener=listen,
+        )
+        arrays = {
+            check.name: read(str(path))
+            for check, path in zip(checks, paths, strict=True)
+            if path.exists()
+        }
+    return Computed(outcome, arrays, fingerprint)

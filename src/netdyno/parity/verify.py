@@ -1,0 +1,200 @@
+"""Whether a cell computes what the reference computes: every check of one cell."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from netdyno.environments import Environment
+from netdyno.frameworks import framework
+from netdyno.networks import Network
+from netdyno.parity.compare import TensorResult, compare
+from netdyno.parity.sheet import network_sheet, random_sheet
+from netdyno.parity.subject import Arrays, Check, Computed, compute
+from netdyno.parity.tolerance import tolerance
+from netdyno.plan.cell import Cell
+from netdyno.redact import Redactor
+
+__all__ = ["CheckResult", "Verification", "Verifier"]
+
+# Small enough for the reference, large enough for a mean over the batch to be one.
+BATCH_SIZE = 2
+TRAIN_STEPS = 3
+# Of single layers: large enough for the squares that LRN adds up to count beside its constant.
+SHEET_IMAGE_SCALE = 10.0
+NETWORK_IMAGE_SCALE = 0.02
+
+STRICT = "fp64"
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One network in one precision.
+
+    ``status``: ``passed``, ``failed`` (it differs; ``tensors`` say where), ``skipped`` (the
+    framework cannot express it) or ``crashed`` (it gave no result); ``reason`` says why.
+    """
+
+    name: str
+    precision: str
+    status: Literal["passed", "failed", "skipped", "crashed"]
+    reason: str = ""
+    tensors: tuple[TensorResult, ...] = ()
+
+    @property
+    def failures(self) -> list[TensorResult]:
+        return [tensor for tensor in self.tensors if not tensor.passed]
+
+    @property
+    def worst(self) -> TensorResult | None:
+        """The tensor that comes nearest to its bound, or lies farthest beyond it."""
+        measured = [t for t in self.tensors if t.relative_l2 is not None]
+        return max(measured, key=lambda t: (t.relative_l2 or 0) / t.bound, default=None)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """All checks of one cell."""
+
+    cell: Cell
+    checks: tuple[CheckResult, ...]
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing differs, and the whole network was computed in the cell's precision."""
+        whole = [c for c in self.checks if c.precision == self.cell.precision]
+        return (
+            all(check.status in ("passed", "skipped") for check in self.checks)
+            and bool(whole)
+            and all(check.status == "passed" for check in whole)
+        )
+
+    @property
+    def reason(self) -> str:
+        """One line on the first check that is not passed."""
+        for check in self.checks:
+            if check.status == "failed":
+                first = check.failures[0]
+                count = len(check.failures)
+                more = f" and {count - 1} more" if count > 1 else ""
+                return f"{check.name} ({check.precision}): {describe(first)}{more}"
+            if check.status == "crashed":
+                return f"{check.name} ({check.precision}): {check.reason}"
+        return "" if self.passed else "; ".join(c.reason for c in self.checks if c.reason)
+
+
+def describe(tensor: TensorResult) -> str:
+    """``gradient/conv1.weight is 3.1e-02 off (allowed 2.0e-04)``."""
+    if tensor.relative_l2 is None:
+        return f"{tensor.name} {tensor.problem}"
+    return f"{tensor.name} is {tensor.relative_l2:.1e} off (allowed {tensor.bound:.1e})"
+
+
+class Verifier:
+    """Computes the reference of each network once, however many cells are held against it.
+
+    Args:
+        reference: the environment of the NumPy reference.
+        redact: takes this machine's paths out of reasons.
+    """
+
+    def __init__(self, reference: Environment, redact: Redactor) -> None:
+        self._reference = reference
+        self._redact = redact
+        self._known: dict[str, Arrays] = {}
+
+    def verify(self, cell: Cell, environment: Environment) -> Verification:
+        """Run all checks of ``cell``: its layers and itself, in its precision and in double."""
+        checks = checks_of(cell.network)
+        strict = STRICT in framework(cell.framework).precisions and cell.precision != STRICT
+        precisions = [cell.precision, STRICT] if strict else [cell.precision]
+        results: list[CheckResult] = []
+        fingerprint: Mapping[str, Any] = {}
+        for precision in precisions:
+            subject = dataclasses.replace(cell, precision=precision, batch_size=BATCH_SIZE)
+            computed = self._compute(subject, environment, checks)
+            fingerprint = fingerprint or computed.fingerprint
+            known = framework(cell.framework).known_differences
+            results += [self._judge(check, precision, computed, known) for check in checks]
+        return Verification(cell, tuple(results), fingerprint)
+
+    def _compute(self, cell: Cell, environment: Environment, checks: Sequence[Check]) -> Computed:
+        """All at once; what a failure prevented is tried again, each check in its own process."""
+        computed = compute(cell, environment, checks, self._redact)
+        if computed.outcome.status == "ok" or len(checks) == 1:
+            return computed
+        arrays: dict[str, Arrays] = {}
+        outcomes = {}
+        fingerprint: Mapping[str, Any] = {}
+        for check in checks:
+            alone = compute(cell, environment, [check], self._redact)
+            arrays.update(alone.arrays)
+            outcomes[check.name] = alone.outcome
+            fingerprint = fingerprint or alone.fingerprint
+        return Computed(computed.outcome, arrays, fingerprint, outcomes)
+
+    def _judge(
+        self,
+        check: Check,
+        precision: str,
+        computed: Computed,
+        known: Mapping[str, str],
+    ) -> CheckResult:
+        found = computed.arrays.get(check.name)
+        outcome = computed.outcomes.get(check.name, computed.outcome)
+        if found is None:
+            status: Literal["skipped", "crashed"]
+            status = "skipped" if outcome.status == "skipped" else "crashed"
+            return CheckResult(check.name, precision, status, outcome.reason)
+        bounds = tolerance(check.network, precision, check.batch_size)
+        expected = self._expected(check)
+        tensors = compare(check.network, found, expected, bounds)
+        differing = [t for t in tensors if not t.passed and not _is_known(t.name, known)]
+        return CheckResult(
+            check.name,
+            precision,
+            "failed" if differing else "passed",
+            "",
+            tuple(t for t in tensors if t.passed or not _is_known(t.name, known)),
+        )
+
+    def _expected(self, check: Check) -> Arrays:
+        key = f"{check.network.hash}/{check.name}"
+        if key not in self._known:
+            cell = reference_cell(check.network)
+            computed = compute(cell, self._reference, [check], self._redact)
+            if computed.outcome.status != "ok":
+                raise RuntimeError(f"the reference of {check.name} failed: {computed.outcome}")
+            # One network's reference may be a gigabyte: only the last ones are kept.
+            while len(self._known) >= 2:
+                self._known.pop(next(iter(self._known)))
+            self._known[key] = computed.arrays[check.name]
+        return self._known[key]
+
+
+def checks_of(network: Network) -> list[Check]:
+    """The network's distinct layers side by side, then the network as it is."""
+    sheet = network_sheet(network)
+    return [
+        Check(sheet.name, sheet, BATCH_SIZE, SHEET_IMAGE_SCALE, train_steps=0),
+        Check(network.name, network, BATCH_SIZE, NETWORK_IMAGE_SCALE, TRAIN_STEPS),
+    ]
+
+
+def layer_checks(seed: int = 1) -> list[Check]:
+    """Random geometries of every kind of layer."""
+    sheet = random_sheet(seed)
+    return [Check(sheet.name, sheet, BATCH_SIZE, SHEET_IMAGE_SCALE, train_steps=0)]
+
+
+def reference_cell(network: Network) -> Cell:
+    return Cell(
+        "numpy", "plain", network.name, network, BATCH_SIZE, STRICT, "nchw", "cpu", 2, "system"
+    )
+
+
+def _is_known(name: str, known: Mapping[str, str]) -> bool:
+    return any(name.startswith("running/") and name.endswith(suffix) for suffix in known)
