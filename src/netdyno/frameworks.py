@@ -35,7 +35,8 @@ class FrameworkSpec:
     to get a CPU build where pip finds none. ``cuda_newest_capability``: the newest GPU that the
     CUDA build has code for. ``known_differences``: what parity checks leave out, with the reason,
     by the end of a tensor's name. ``controller_interpreter``: nothing to install.
-    ``on_request_only``: never part of a run unless it is named.
+    ``on_request_only``: never part of a run unless it is named. ``verifiable``: it computes
+    something that can be held against the reference.
     """
 
     name: str
@@ -54,6 +55,7 @@ class FrameworkSpec:
     known_differences: Mapping[str, str] = field(default_factory=dict)
     controller_interpreter: bool = False
     on_request_only: bool = False
+    verifiable: bool = True
 
     @property
     def default_mode(self) -> str:
@@ -99,6 +101,7 @@ def _read(path: Path) -> FrameworkSpec:
         known_differences=MappingProxyType(data.get("known_differences", {})),
         controller_interpreter=data.get("controller_interpreter", False),
         on_request_only=data.get("on_request_only", False),
+        verifiable=data.get("verifiable", True),
     )
 
 

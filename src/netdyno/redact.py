@@ -14,7 +14,8 @@ __all__ = ["Redactor", "printable"]
 
 def printable(text: str) -> str:
     """One line without control characters: a framework's words reach a person's terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    shown = (character if character.isprintable() else " " for character in text)
+    return " ".join("".join(shown).split())
 
 
 class Redactor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from netdyno.environments import Environment
 from netdyno.frameworks import framework
@@ -23,7 +24,10 @@ __all__ = ["Runner"]
 
 
 class Runner:
-    """Args: what was asked, its cells, where each framework runs, where results go."""
+    """Args: what was asked, its cells, where each framework runs, where results go.
+
+    ``refused``: why a cell must not be measured, by its key.
+    """
 
     def __init__(
         self,
@@ -33,6 +37,7 @@ class Runner:
         folder: RunFolder,
         budget: Budget,
         redact: Redactor,
+        refused: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.request = request
         self.cells = cells
@@ -40,6 +45,7 @@ class Runner:
         self.folder = folder
         self.budget = budget
         self.redact = redact
+        self.refused = refused
         self.skipped: set[str] = set()
 
     def run(self, progress: RunProgress) -> str:
@@ -66,6 +72,7 @@ class Runner:
         return ended_by
 
     def _trial(self, cell: Cell, number: int, progress: RunProgress) -> Outcome:
+        spec = framework(cell.framework)
         path = self.folder.new_trial(cell, number)
         lacking = self._lacking(cell)
         if lacking:
@@ -76,7 +83,8 @@ class Runner:
             outcome = run_trial(
                 cell,
                 self.environments[cell.framework],
-                job(cell, self.request.seed),
+                # Once for each cell is enough: it costs two iterations.
+                job(cell, self.request.seed, check_work=number == 1 and spec.verifiable),
                 path,
                 timeout_seconds=self.request.trial_timeout_seconds,
                 redact=self.redact,
@@ -88,8 +96,9 @@ class Runner:
         self.folder.end_trial(path, outcome)
         return outcome
 
-    @staticmethod
-    def _lacking(cell: Cell) -> str:
+    def _lacking(self, cell: Cell) -> str:
+        if cell.key in self.refused:
+            return f"not verified: {self.refused[cell.key]}"
         if "c++" in framework(cell.framework).mode(cell.mode).needs and cxx_compiler() is None:
             return f"mode {cell.mode} needs a C++ compiler: install one, or set CXX"
         return ""

@@ -56,7 +56,8 @@ class Job(NamedTuple):
     """One trial: one cell, measured once by one fresh process.
 
     ``scratch`` is a folder of the trial's own that is deleted after it. With ``checks`` nothing is
-    measured: what the cell computes is written to files (see compute.py).
+    measured: what the cell computes is written to files (see compute.py). With ``check_work`` the
+    trial is asked, after its timed blocks, whether they did their work (see work.py).
     """
 
     framework: str
@@ -73,6 +74,7 @@ class Job(NamedTuple):
     sampling: Sampling
     scratch: Optional[str] = None
     checks: Sequence[Check] = ()
+    check_work: bool = False
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Job":

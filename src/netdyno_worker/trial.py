@@ -65,7 +65,7 @@ def run(job: Job, events: Events) -> None:
     start = clock.now()
     cls = adapter_class(job.framework)
     cls.prepare(job)
-    from netdyno_worker import compute, weights  # NumPy: not before prepare()
+    from netdyno_worker import compute, weights, work  # NumPy: not before prepare()
 
     if job.checks:
         for check in job.checks:
@@ -78,10 +78,17 @@ def run(job: Job, events: Events) -> None:
     adapter = cls(job)
     events.emit("built", seconds=round(clock.now() - start, 6))
     start_from = weights.parameters(job.network, job.seed)
+    batch = weights.batch(job.network, job.batch_size, job.seed)
     adapter.load(start_from)
-    adapter.set_batch(*weights.batch(job.network, job.batch_size, job.seed))
+    adapter.set_batch(*batch)
     for phase in job.phases:
         _measure_phase(phase, adapter, job, events, _Restart(adapter, start_from))
+        if job.check_work and phase == "forward_backward":
+            other = weights.batch(job.network, job.batch_size, job.seed + 1)
+            repeatable = all(layer.kind != "Dropout" for layer in job.network.layers)
+            work.check_gradients(adapter, batch, other, repeatable)
+        elif job.check_work and phase == "train_step":
+            work.check_update(adapter, start_from)
     loss = adapter.loss()
     # Asked last: some thread pools exist only after the first iteration.
     events.emit("fingerprint", **fingerprint(adapter))

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from netdyno.frameworks import frameworks
-from netdyno.networks import Network
-from netdyno.networks.builder import Builder
+from tests.small_network import small_network
 
 pytestmark = pytest.mark.integration
 
@@ -21,37 +20,6 @@ pytestmark = pytest.mark.integration
 # In float64 the same rule gives 4e-14; MXNet holds the learning rate in float32, which bounds
 # updated parameters at 1e-8.
 TOLERANCES = {"fp32": 2e-5, "fp64": 1e-7}
-
-
-def small_network(*, lrn: bool = True, k: float = 2.0) -> Network:
-    """Ragged edges, ceil pooling, groups, padding, branches, a second loss."""
-    net = Builder((3, 33, 31))
-    net.conv("c1", 16, 5, stride=2, padding=2)
-    net.relu()
-    if lrn:
-        # Activations are some hundredths here: an alpha that makes their squares count.
-        net.lrn("norm", k=k, alpha=1e4)
-    pooled = net.pool("p1", "max", 3, 2, ceil_mode=True)
-    net.conv("a", 8, 1)
-    left = net.relu()
-    net.conv("b/1", 12, 3, padding=1, groups=4, bias=False, reads=pooled)
-    net.batch_norm()
-    middle = net.relu()
-    net.pool("b/pool", "average", 3, 1, padding=1, reads=pooled)
-    right = net.conv("b/2", 12, 1)
-    net.add_together("sum", [middle, right])
-    total = net.relu()
-    net.concat("all", [left, total])
-    net.pool("p2", "average", 3, 2)
-    net.flatten()
-    net.dense("d1", 32)
-    hidden = net.relu()
-    net.dense("d2", 10)
-    net.loss("side", weight=0.3)
-    net.last = hidden
-    net.dense("d3", 10)
-    net.loss()
-    return net.network("small", options={}, source="")
 
 
 def distance(found: np.ndarray, expected: np.ndarray) -> float:
@@ -87,7 +55,8 @@ def test_computes_what_the_reference_computes(
     precision: str,
 ) -> None:
     # MXNet has LRN in single precision only, and says so: see the test below.
-    network = small_network(lrn=(framework, precision) != ("mxnet", "fp64"))
+    # Activations are some hundredths here: an alpha that makes their squares count.
+    network = small_network(lrn=(framework, precision) != ("mxnet", "fp64"), alpha=1e4)
     expected = compute_cell(network, "numpy", "plain", "fp64")
     found = compute_cell(network, framework, mode, precision, layout)
     assert found.keys() == expected.keys()

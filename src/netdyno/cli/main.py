@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "Measure frameworks on networks and print the table.",
     "setup": "Make the environments of frameworks.",
     "show": "Print the table of an earlier run again.",
+    "verify": "Hold frameworks against a reference in double precision.",
 }
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -18,6 +21,9 @@ from netdyno.errors import NetdynoError
 from netdyno.frameworks import framework
 from netdyno.host.cpu import memory_bytes
 from netdyno.host.facts import host_facts
+from netdyno.parity.certificate import CertificateStore
+from netdyno.parity.gate import certify
+from netdyno.parity.verify import Verifier
 from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
 from netdyno.plan.estimate import CellEstimate, estimate_cell
@@ -66,12 +72,16 @@ Examples:
 @click.option("--seed", type=int, help="Of weights, images and the order. Default: 1.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder. Default: runs/TIME.")
 @click.option("--python", multiple=True, metavar="FRAMEWORK=PATH", help="Use this interpreter.")
+@click.option(
+    "--unverified", is_flag=True, help="Measure without parity checks, and say so everywhere."
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan, its time and memory; run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def command(
     file: Path | None,
     out: Path | None,
     python: tuple[str, ...],
+    unverified: bool,
     dry_run: bool,
     as_json: bool,
     **axes: Any,
@@ -95,19 +105,22 @@ def command(
         name: environments.find(framework(name), settings)
         for name in dict.fromkeys(cell.framework for cell in plan)
     }
-    redact = _redactor(settings, found)
+    redact = redactor(settings, found)
     folder = RunFolder(out or _new_folder(), redact)
     folder.begin(request, plan, host_facts())
-    runner = Runner(
-        request,
-        plan,
-        found,
-        folder,
-        Budget(request.budget_seconds, {key: e.seconds for key, e in estimates.items()}),
-        redact,
-    )
-    interrupted = _measure(runner, estimates)
-    return _report(folder, as_json, interrupted)
+    with _ended_in_order(folder) as ending:
+        refused = {} if unverified else _verify(plan, found, settings, folder, redact)
+        runner = Runner(
+            request,
+            plan,
+            found,
+            folder,
+            Budget(request.budget_seconds, {key: e.seconds for key, e in estimates.items()}),
+            redact,
+            refused,
+        )
+        ending.status = _measure(runner, estimates)
+    return _report(folder, as_json, ending.status == "interrupted")
 
 
 def _request(file: Path | None, axes: dict[str, Any]) -> Request:
@@ -137,31 +150,71 @@ def _check_memory(plan: list[Cell], estimates: dict[str, CellEstimate]) -> None:
             )
 
 
-def _redactor(settings: Settings, found: dict[str, environments.Environment]) -> Redactor:
+def redactor(settings: Settings, found: dict[str, environments.Environment]) -> Redactor:
     folders = {settings.home: "<netdyno-home>"}
     for name, environment in found.items():
         folders[environment.python.parent.parent] = f"<{name}-environment>"
     return Redactor(folders)
 
 
-def _measure(runner: Runner, estimates: dict[str, CellEstimate]) -> bool:
-    """True if the person interrupted it. SIGTERM counts as an interrupt: batch systems send it."""
+def _verify(
+    plan: list[Cell],
+    found: dict[str, environments.Environment],
+    settings: Settings,
+    folder: RunFolder,
+    redact: Redactor,
+) -> dict[str, str]:
+    """Why cells are refused, by key: those that do not compute what the reference computes."""
+    progress = progress_console()
+
+    def started(cell: Cell) -> None:
+        text = f"verifying {cell.framework} {cell.mode}, {cell.network_spec} {cell.precision} …"
+        progress.print(text, markup=False, soft_wrap=True)
+
+    certificates = certify(
+        plan,
+        found,
+        CertificateStore(settings.home / "certificates"),
+        Verifier(environments.find(framework("numpy"), settings), redact),
+        started,
+    )
+    folder.verified({key: found.summary for key, found in certificates.items()})
+    return {key: found.reason for key, found in certificates.items() if not found.passed}
+
+
+@dataclass
+class _Ending:
+    """How a run ended: what ``run.json`` says."""
+
+    status: str = "interrupted"
+
+
+@contextmanager
+def _ended_in_order(folder: RunFolder) -> Iterator[_Ending]:
+    """Write how the run ended, whatever ends it; an interrupt ends it without an error.
+
+    SIGTERM counts as an interrupt: batch systems send it.
+    """
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    total = runner.request.rounds * len(runner.cells)
-    seconds = runner.request.rounds * sum(e.seconds for e in estimates.values())
+    ending = _Ending()
     previous = signal.signal(signal.SIGTERM, interrupt)
     try:
-        with RunProgress(progress_console(), total, seconds) as progress:
-            runner.folder.end(runner.run(progress))
+        yield ending
     except KeyboardInterrupt:
-        runner.folder.end("interrupted")
-        return True
+        ending.status = "interrupted"
     finally:
         signal.signal(signal.SIGTERM, previous)
-    return False
+        folder.end(ending.status)
+
+
+def _measure(runner: Runner, estimates: dict[str, CellEstimate]) -> str:
+    total = runner.request.rounds * len(runner.cells)
+    seconds = runner.request.rounds * sum(e.seconds for e in estimates.values())
+    with RunProgress(progress_console(), total, seconds) as progress:
+        return runner.run(progress)
 
 
 def _report(folder: RunFolder, as_json: bool, interrupted: bool) -> int:

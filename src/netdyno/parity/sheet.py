@@ -67,7 +67,15 @@ def _sheet(name: str, layers: dict[str, tuple[Layer, Shape]]) -> Network:
         stems = []
         # Concat and Add read as many as they like: two.
         for index in range(2 if isinstance(layer, Concat | Add) else 1):
-            stem = Conv(f"{label} input{index or ''}", ("images",), channels, window)
+            stem = Conv(
+                f"{label} input{index or ''}",
+                ("images",),
+                channels,
+                window,
+                # Batch norm takes the mean out: the gradient of a bias before it is zero, and a
+                # relative distance from zero says nothing.
+                bias=not isinstance(layer, BatchNorm),
+            )
             stems.append(net.add(stem))
         net.add(dataclasses.replace(layer, name=label, inputs=tuple(stems)))
         net.flatten()

@@ -52,7 +52,6 @@ class Computed:
 
     outcome: Outcome
     arrays: Mapping[str, Arrays]
-    fingerprint: Mapping[str, Any]
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
 
@@ -60,12 +59,6 @@ def compute(
     cell: Cell, environment: Environment, checks: Sequence[Check], redact: Redactor
 ) -> Computed:
     """Compute ``checks`` in one fresh process of ``cell``'s framework, mode and precision."""
-    fingerprint: dict[str, Any] = {}
-
-    def listen(event: dict[str, Any]) -> None:
-        if event.get("event") == "fingerprint":
-            fingerprint.update(event)
-
     with tempfile.TemporaryDirectory(prefix="netdyno-parity-") as folder:
         paths = [Path(folder) / f"{index}.npz" for index in range(len(checks))]
         data = job(cell, SEED)
@@ -81,11 +74,10 @@ def compute(
             Path(folder) / "events.jsonl",
             timeout_seconds=TIMEOUT_SECONDS,
             redact=redact,
-            listener=listen,
         )
         arrays = {
             check.name: read(str(path))
             for check, path in zip(checks, paths, strict=True)
             if path.exists()
         }
-    return Computed(outcome, arrays, fingerprint)
+    return Computed(outcome, arrays)

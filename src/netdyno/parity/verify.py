@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from netdyno.environments import Environment
 from netdyno.frameworks import framework
 from netdyno.networks import Network
+from netdyno.networks.graph import Dropout
 from netdyno.parity.compare import TensorResult, compare
 from netdyno.parity.sheet import network_sheet, random_sheet
 from netdyno.parity.subject import Arrays, Check, Computed, compute
@@ -17,7 +18,7 @@ from netdyno.parity.tolerance import tolerance
 from netdyno.plan.cell import Cell
 from netdyno.redact import Redactor
 
-__all__ = ["CheckResult", "Verification", "Verifier"]
+__all__ = ["CheckResult", "Verification", "Verifier", "checks_of", "describe", "layer_checks"]
 
 # Small enough for the reference, large enough for a mean over the batch to be one.
 BATCH_SIZE = 2
@@ -60,7 +61,6 @@ class Verification:
 
     cell: Cell
     checks: tuple[CheckResult, ...]
-    fingerprint: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -108,18 +108,22 @@ class Verifier:
 
     def verify(self, cell: Cell, environment: Environment) -> Verification:
         """Run all checks of ``cell``: its layers and itself, in its precision and in double."""
-        checks = checks_of(cell.network)
-        strict = STRICT in framework(cell.framework).precisions and cell.precision != STRICT
-        precisions = [cell.precision, STRICT] if strict else [cell.precision]
+        return Verification(cell, tuple(self.run(cell, environment, checks_of(cell.network))))
+
+    def run(
+        self, cell: Cell, environment: Environment, checks: Sequence[Check]
+    ) -> list[CheckResult]:
+        """Run ``checks`` in ``cell``'s precision and, where its framework has it, in double."""
+        spec = framework(cell.framework)
+        strict = STRICT in spec.precisions and cell.precision != STRICT
         results: list[CheckResult] = []
-        fingerprint: Mapping[str, Any] = {}
-        for precision in precisions:
+        for precision in [cell.precision, STRICT] if strict else [cell.precision]:
             subject = dataclasses.replace(cell, precision=precision, batch_size=BATCH_SIZE)
             computed = self._compute(subject, environment, checks)
-            fingerprint = fingerprint or computed.fingerprint
-            known = framework(cell.framework).known_differences
-            results += [self._judge(check, precision, computed, known) for check in checks]
-        return Verification(cell, tuple(results), fingerprint)
+            results += [
+                self._judge(check, precision, computed, spec.known_differences) for check in checks
+            ]
+        return results
 
     def _compute(self, cell: Cell, environment: Environment, checks: Sequence[Check]) -> Computed:
         """All at once; what a failure prevented is tried again, each check in its own process."""
@@ -128,13 +132,11 @@ class Verifier:
             return computed
         arrays: dict[str, Arrays] = {}
         outcomes = {}
-        fingerprint: Mapping[str, Any] = {}
         for check in checks:
             alone = compute(cell, environment, [check], self._redact)
             arrays.update(alone.arrays)
             outcomes[check.name] = alone.outcome
-            fingerprint = fingerprint or alone.fingerprint
-        return Computed(computed.outcome, arrays, fingerprint, outcomes)
+        return Computed(computed.outcome, arrays, outcomes)
 
     def _judge(
         self,
@@ -176,12 +178,24 @@ class Verifier:
 
 
 def checks_of(network: Network) -> list[Check]:
-    """The network's distinct layers side by side, then the network as it is."""
+    """The network's distinct layers side by side, then the whole network.
+
+    Dropout is checked at rate 0: every framework draws masks of its own.
+    """
+    network = _without_dropout(network)
     sheet = network_sheet(network)
     return [
         Check(sheet.name, sheet, BATCH_SIZE, SHEET_IMAGE_SCALE, train_steps=0),
         Check(network.name, network, BATCH_SIZE, NETWORK_IMAGE_SCALE, TRAIN_STEPS),
     ]
+
+
+def _without_dropout(network: Network) -> Network:
+    layers = tuple(
+        dataclasses.replace(layer, rate=0.0) if isinstance(layer, Dropout) else layer
+        for layer in network.layers
+    )
+    return dataclasses.replace(network, layers=layers)
 
 
 def layer_checks(seed: int = 1) -> list[Check]:

@@ -13,7 +13,7 @@ __all__ = ["job"]
 PHASES = ("forward_backward", "forward", "train_step")
 
 
-def job(cell: Cell, seed: int) -> dict[str, Any]:
+def job(cell: Cell, seed: int, *, check_work: bool = False) -> dict[str, Any]:
     """What the worker is told: see netdyno_worker/protocol.py."""
     return {
         "schema": 1,
@@ -29,4 +29,5 @@ def job(cell: Cell, seed: int) -> dict[str, Any]:
         "hyperparameters": HYPERPARAMETERS._asdict(),
         "phases": PHASES,
         "sampling": vars(SAMPLING),
+        "check_work": check_work,
     }

@@ -20,6 +20,7 @@ class Row:
     """One cell. Times are per iteration of one batch; None where nothing was measured.
 
     ``backward_seconds`` is the difference of two medians, not a measurement.
+    ``verified``: it was held against the reference before it was timed, and passed.
     ``system_share`` and ``minor_faults`` belong to forward+backward: how much of the processor
     time the kernel took, and how many pages it mapped in each iteration.
     """
@@ -34,6 +35,7 @@ class Row:
     minor_faults: float | None
     system_share: float | None
     fingerprint: Mapping[str, Any]
+    verified: bool
     trials: Mapping[str, int]
     reason: str
 
@@ -45,10 +47,14 @@ class Row:
 
 def summary(run: Run) -> list[Row]:
     """In the order in which cells were asked for."""
-    return [_row(cell, run.trials_of(key)) for key, cell in run.cells.items()]
+    verification = run.data.get("verification", {})
+    return [
+        _row(cell, run.trials_of(key), bool(verification.get(key, {}).get("passed")))
+        for key, cell in run.cells.items()
+    ]
 
 
-def _row(cell: Mapping[str, Any], trials: list[Trial]) -> Row:
+def _row(cell: Mapping[str, Any], trials: list[Trial], verified: bool) -> Row:
     # A trial that ended badly may have stopped in mid-phase; what it measured stays in its file.
     good = [trial for trial in trials if trial.status == "ok"]
     estimates = {
@@ -74,6 +80,7 @@ def _row(cell: Mapping[str, Any], trials: list[Trial]) -> Row:
         minor_faults=sum(b.minor_faults for b in blocks) / iterations if iterations else None,
         system_share=system / busy if busy else None,
         fingerprint=good[0].fingerprint if good else {},
+        verified=verified,
         trials=Counter(trial.status for trial in trials),
         reason=bad[0].reason if bad else "",
     )

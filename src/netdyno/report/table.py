@@ -58,7 +58,7 @@ def _table(title: str, rows: list[Row], varying: list[str]) -> Table:
             frameworks()[row.cell["framework"]].title
             if row.cell["framework"] in frameworks()
             else escape(row.cell["framework"]),
-            escape(row.cell["mode"]),
+            escape(row.cell["mode"]) + ("" if row.verified else " [red]†[/red]"),
             *(escape(str(row.cell[axis])) for axis in varying),
             *_figures(row),
             _trials(row),
@@ -117,6 +117,8 @@ def _print_remarks(run: Run, rows: list[Row], console: Console) -> None:
         "*: forward+backward less forward.",
         style="dim",
     )
+    if any(not row.verified and row.forward_backward for row in rows):
+        console.print("†: NOT VERIFIED to compute what the others compute.", style="red")
     seen = set()
     for row in rows:
         versions = row.fingerprint.get("versions", {})

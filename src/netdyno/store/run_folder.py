@@ -78,6 +78,11 @@ class RunFolder:
         }
         self._write()
 
+    def verified(self, verification: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep, by cell key, how each cell was verified: ``passed``, ``reason``, ``created``."""
+        self._data["verification"] = dict(verification)
+        self._write()
+
     def end(self, status: str) -> None:
         """``complete``, ``budget`` (it ended the run) or ``interrupted``."""
         self._data.update(status=status, ended=now())

@@ -1,0 +1,76 @@
+"""``netdyno verify``: do the frameworks compute the same thing?"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+
+from netdyno import environments
+from netdyno.cli.options import Names
+from netdyno.cli.run import redactor
+from netdyno.cli.terminal import console, print_json, progress_console
+from netdyno.frameworks import framework
+from netdyno.parity.certificate import CertificateStore
+from netdyno.parity.verify import Verification, Verifier, layer_checks
+from netdyno.plan.matrix import cells
+from netdyno.plan.request import Request
+from netdyno.report.parity import print_verifications, verifications_json
+from netdyno.settings import load_settings
+from netdyno.store.run_folder import now
+
+
+@click.command()
+@click.option("--frameworks", type=Names(), help="Default: mxnet, tensorflow, pytorch, jax.")
+@click.option("--modes", type=Names(), help="Default: the first mode of each; 'all' for all.")
+@click.option(
+    "--networks", type=Names(), help="See `netdyno networks`. Default: alexnet_owt,googlenet."
+)
+@click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")
+@click.option("--precision", type=Names(), help="fp32 or fp64. Default: fp32.")
+@click.option("--layout", type=Names(), help="nchw or nhwc. Default: the framework's own.")
+@click.option("--layers", is_flag=True, help="Also single layers of random shapes.")
+@click.option("--python", multiple=True, metavar="FRAMEWORK=PATH", help="Use this interpreter.")
+@click.option("--verbose", "-v", is_flag=True, help="Every tensor, not only the worst.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def command(
+    layers: bool, python: tuple[str, ...], verbose: bool, as_json: bool, **axes: Any
+) -> int:
+    """Hold frameworks against a reference in double precision.
+
+    Loss, logits, every gradient and the parameters after three train steps of each network, and
+    each of its layers on its own. Exit code 1 if anything differs or crashes.
+    """
+    given = {key: value for key, value in axes.items() if value is not None}
+    plan = cells(dataclasses.replace(Request(), **given))
+    settings = load_settings(python)
+    found = {
+        name: environments.find(framework(name), settings)
+        for name in dict.fromkeys(cell.framework for cell in plan)
+    }
+    reference = environments.find(framework("numpy"), settings)
+    redact = redactor(settings, found)
+    verifier = Verifier(reference, redact)
+    store = CertificateStore(settings.home / "certificates")
+    done: list[Verification] = []
+    progress = progress_console()
+    for index, cell in enumerate(sorted(plan, key=lambda cell: cell.network.hash), start=1):
+        environment = found[cell.framework]
+        progress.print(
+            f"[{index}/{len(plan)}] {cell.framework} {cell.mode}, {cell.network_spec} …",
+            markup=False,
+            soft_wrap=True,
+        )
+        verification = verifier.verify(cell, environment)
+        if framework(cell.framework).verifiable:
+            store.add(verification, environment, now())
+        if layers:
+            extra = verifier.run(cell, environment, layer_checks())
+            verification = dataclasses.replace(verification, checks=(*verification.checks, *extra))
+        done.append(verification)
+    if as_json:
+        print_json(verifications_json(done))
+    else:
+        print_verifications(done, console(), verbose=verbose)
+    return 0 if all(verification.passed for verification in done) else 1

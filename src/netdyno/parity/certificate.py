@@ -1,0 +1,161 @@
+"""What was verified is remembered, for as long as nothing it rests on has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from netdyno.environments import Environment
+from netdyno.errors import NetdynoError
+from netdyno.frameworks import WORKER_ROOT, framework
+from netdyno.parity.verify import Verification
+from netdyno.plan.cell import Cell
+
+__all__ = ["Certificate", "CertificateStore"]
+
+SCHEMA = 1
+
+# Name and version of everything installed, without importing any of it.
+_LIST = """
+import json
+try:
+    from importlib.metadata import distributions
+except ImportError:  # Python 3.7
+    from pkg_resources import working_set
+    found = [(d.project_name, d.version) for d in working_set]
+else:
+    found = [(d.metadata["Name"], d.version) for d in distributions()]
+print(json.dumps(sorted(map(list, found), key=str)))
+"""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How the verification of one framework, mode, network, precision, layout, device ended."""
+
+    passed: bool
+    reason: str
+    created: str
+    checks: tuple[Mapping[str, Any], ...]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What a run folder keeps of it."""
+        return {"passed": self.passed, "reason": self.reason, "created": self.created}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "passed": self.passed,
+            "reason": self.reason,
+            "created": self.created,
+            "checks": list(self.checks),
+        }
+
+
+class CertificateStore:
+    """Certificates in ``folder``, a file each, named by a hash of what they rest on.
+
+    That is: framework and its whole environment, mode, network hash, precision, layout, device,
+    the adapter's and the worker's code and this package's, which holds the bounds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, cell: Cell, environment: Environment) -> Certificate | None:
+        """None if there is none, or it cannot be read."""
+        try:
+            data = json.loads(self._path(cell, environment).read_text(encoding="utf-8"))
+            if data["schema"] != SCHEMA:
+                return None
+            return Certificate(
+                bool(data["passed"]), data["reason"], data["created"], tuple(data["checks"])
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def add(self, verification: Verification, environment: Environment, now: str) -> Certificate:
+        """Keep what was found. Raises NetdynoError where the folder cannot be written."""
+        certificate = Certificate(
+            verification.passed,
+            verification.reason,
+            now,
+            tuple(
+                {
+                    "name": check.name,
+                    "precision": check.precision,
+                    "status": check.status,
+                    "worst": check.worst.name if check.worst else None,
+                    "relative_l2": check.worst.relative_l2 if check.worst else None,
+                    "bound": check.worst.bound if check.worst else None,
+                }
+                for check in verification.checks
+            ),
+        )
+        path = self._path(verification.cell, environment)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_suffix(".new")
+            temporary.write_text(json.dumps(certificate.to_json(), indent=1), encoding="utf-8")
+            temporary.replace(path)
+        except OSError as error:
+            raise NetdynoError(
+                f"cannot keep certificates in {path.parent}: {error.strerror}"
+            ) from None
+        return certificate
+
+    def _path(self, cell: Cell, environment: Environment) -> Path:
+        parts = [
+            cell.framework,
+            cell.mode,
+            cell.network.hash,
+            cell.precision,
+            cell.layout,
+            cell.device,
+            _installed(environment),
+            _code_hash(cell.framework),
+        ]
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+        return self._folder / f"{cell.framework}-{digest}.json"
+
+
+def _installed(environment: Environment) -> str:
+    """A managed environment recorded its packages when it was made; others are asked."""
+    if environment.managed:
+        return json.dumps(sorted(environment.packages.items()))
+    done = subprocess.run(
+        [environment.python, "-c", _LIST],
+        env=environment.environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise NetdynoError(
+            f"cannot list what is installed for {environment.framework}: "
+            f"{(done.stderr.strip().splitlines() or ['no output'])[-1]}"
+        )
+    return f"{environment.python_version} {done.stdout}"
+
+
+@cache
+def _code_hash(name: str) -> str:
+    """Of everything that decides what is computed and what is allowed."""
+    reference = framework("numpy").folder
+    files = [
+        *WORKER_ROOT.glob("*.py"),
+        *reference.glob("*.py"),
+        *framework(name).folder.glob("*"),
+        *Path(__file__).parent.glob("*.py"),
+    ]
+    digest = hashlib.sha256()
+    for path in sorted({path for path in files if path.is_file()}):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()

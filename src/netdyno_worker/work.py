@@ -1,0 +1,77 @@
+"""Whether the timed calls did their work: asked after the timed blocks, never timed itself.
+
+A program of which only the loss is used may lawfully leave the backward pass out; a result may be
+kept from an earlier iteration; an update may be skipped. None of that shows in a parity check that
+was made at another time, so the trial that is timed is asked too.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Tuple
+
+import numpy as np
+
+from netdyno_worker.adapter import Adapter
+
+Arrays = Dict[str, np.ndarray]
+Batch = Tuple[np.ndarray, np.ndarray]
+
+# Two computations of one gradient, in single precision and another order of summation.
+SAME = 1e-2
+# Two batches of independent images: gradients differ by their own size.
+OTHER = 1e-3
+
+
+class WorkNotDoneError(Exception):
+    """What was timed is not what it is said to be."""
+
+
+def check_gradients(adapter: Adapter, batch: Batch, other: Batch, repeatable: bool) -> None:
+    """After blocks of ``forward_backward`` on ``batch``: are its gradients there, and its own?
+
+    ``repeatable``: nothing random is in the network, so that the same batch gives them again.
+
+    Raises:
+        WorkNotDoneError: a gradient is zero or not finite, is not that of ``batch``, or does not
+            change with the batch.
+    """
+    timed = _copied(adapter)
+    for name, gradient in timed.items():
+        if not np.isfinite(gradient).all() or not gradient.any():
+            raise WorkNotDoneError(
+                "the timed blocks left no gradient of {}: it is zero or not finite".format(name)
+            )
+    adapter.set_batch(*other)
+    adapter.forward_backward()
+    adapter.synchronize()
+    changed = _copied(adapter)
+    adapter.set_batch(*batch)
+    adapter.forward_backward()
+    adapter.synchronize()
+    again = _copied(adapter)
+    for name, gradient in again.items():
+        if repeatable and _distance(timed[name], gradient) > SAME:
+            raise WorkNotDoneError(
+                "the timed blocks left another gradient of {} than their batch has".format(name)
+            )
+        if _distance(changed[name], gradient) < OTHER:
+            raise WorkNotDoneError("the gradient of {} does not change with the batch".format(name))
+
+
+def check_update(adapter: Adapter, start: Arrays) -> None:
+    """After blocks of ``train_step``: has every parameter moved from ``start``?
+
+    Raises:
+        WorkNotDoneError: one has not.
+    """
+    for name, value in adapter.parameters().items():
+        if np.array_equal(value, start[name].astype(value.dtype)):
+            raise WorkNotDoneError("the timed train steps did not update {}".format(name))
+
+
+def _copied(adapter: Adapter) -> Arrays:
+    return {name: np.array(value) for name, value in adapter.gradients().items()}
+
+
+def _distance(found: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.linalg.norm(found - expected) / (np.linalg.norm(expected) or 1.0))
