@@ -34,7 +34,8 @@ class FrameworkSpec:
     ``cpu_forbids``: packages that would make a CPU environment a CUDA one. ``cpu_fallback``: how
     to get a CPU build where pip finds none. ``cuda_newest_capability``: the newest GPU that the
     CUDA build has code for. ``known_differences``: what parity checks leave out, with the reason,
-    by the end of a tensor's name. ``controller_interpreter``: nothing to install.
+    by the end of a tensor's name. ``known_bugs``: what is wrong in the framework itself, by a
+    regular expression for the name of a check. ``controller_interpreter``: nothing to install.
     ``on_request_only``: never part of a run unless it is named. ``verifiable``: it computes
     something that can be held against the reference.
     """
@@ -53,6 +54,7 @@ class FrameworkSpec:
     cpu_fallback: str = ""
     cuda_newest_capability: float | None = None
     known_differences: Mapping[str, str] = field(default_factory=dict)
+    known_bugs: Mapping[str, str] = field(default_factory=dict)
     controller_interpreter: bool = False
     on_request_only: bool = False
     verifiable: bool = True
@@ -99,6 +101,7 @@ def _read(path: Path) -> FrameworkSpec:
         cpu_fallback=requirements.get("cpu_fallback", ""),
         cuda_newest_capability=requirements.get("cuda_newest_capability"),
         known_differences=MappingProxyType(data.get("known_differences", {})),
+        known_bugs=MappingProxyType(data.get("known_bugs", {})),
         controller_interpreter=data.get("controller_interpreter", False),
         on_request_only=data.get("on_request_only", False),
         verifiable=data.get("verifiable", True),

@@ -24,6 +24,10 @@ def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
     adapter.forward()
     adapter.synchronize()
     found = {"loss": np.float64(adapter.loss()), "logits": np.array(adapter.logits())}
+    adapter.load(start)
+    adapter.forward_backward()
+    adapter.synchronize()
+    # Asked here and not before: MXNet updates them in the backward pass.
     for name, value in adapter.running_statistics().items():
         found["running/" + name] = np.array(value)
     # Another batch in between: gradients that are kept from an earlier call would show.

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Type
 
 from netdyno_worker import clock, libraries, loop
 from netdyno_worker.adapter import Adapter, UnsupportedError
-from netdyno_worker.protocol import Events, Job, finite
+from netdyno_worker.protocol import Check, Events, Job, finite
 
 # Environment variables that change what frameworks and their libraries do.
 TELLING = (
@@ -65,14 +65,11 @@ def run(job: Job, events: Events) -> None:
     start = clock.now()
     cls = adapter_class(job.framework)
     cls.prepare(job)
-    from netdyno_worker import compute, weights, work  # NumPy: not before prepare()
+    from netdyno_worker import weights, work  # NumPy: not before prepare()
 
     if job.checks:
         for check in job.checks:
-            events.emit("check", name=check.name)
-            adapter = cls(job._replace(network=check.network, batch_size=check.batch_size))
-            compute.save(compute.compute(adapter, check, job.seed), check.results)
-        events.emit("fingerprint", **fingerprint(adapter))
+            events.emit("check", name=check.name, **_compute(cls, check, job))
         events.emit("finished")
         return
     adapter = cls(job)
@@ -117,6 +114,19 @@ def fingerprint(adapter: Adapter) -> Dict[str, object]:
             if key.startswith(TELLING)
         },
     }
+
+
+def _compute(cls: Type[Adapter], check: Check, job: Job) -> Dict[str, str]:
+    """Write what one check computes; what it raises costs only this check."""
+    from netdyno_worker import compute
+
+    try:
+        adapter = cls(job._replace(network=check.network, batch_size=check.batch_size))
+        compute.save(compute.compute(adapter, check, job.seed), check.results)
+    except Exception as error:
+        traceback.print_exc()
+        return {"status": _status(error), "reason": _reason(error)}
+    return {"status": "ok", "reason": ""}
 
 
 class _Restart:

@@ -39,7 +39,8 @@ def compute_cell() -> Callable[..., Arrays]:
         cell = Cell(name, mode, network.name, network, 4, precision, layout, "cpu", 2, "system")
         check = Check(network.name, network, 4, image_scale=0.02, train_steps=3)
         computed = compute(cell, environment, [check], Redactor({}))
-        assert computed.outcome.status == "ok", computed.outcome.reason
+        outcome = computed.outcomes[network.name]
+        assert outcome.status == "ok", outcome.reason
         return computed.arrays[network.name]
 
     return run

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from netdyno.report.table import print_run
 from netdyno.store.run import Run, read_run
+from tests.report.conftest import measured, trial
 
 WriteRun = Callable[..., Path]
 
@@ -52,6 +53,17 @@ def test_no_figure_beside_a_failure(run: Run) -> None:
         *(["1", "failed,", "1", "out", "of", "memory"]),
     ]
     assert line_of(text, "drift").rstrip().endswith("none")
+
+
+def test_a_row_that_was_not_verified_is_marked(write_run: WriteRun, good: dict[str, Any]) -> None:
+    trials = {"0001": trial(good["key"], 1, measured(10, 30, 40))}
+    unverified = rendered(read_run(write_run([good], trials, verification={})))
+    assert "steady †" in unverified
+    assert "NOT VERIFIED" in unverified
+
+
+def test_verified_rows_carry_no_mark(run: Run) -> None:
+    assert "†" not in rendered(run)
 
 
 def test_reasons_are_told_whole(run: Run, good: dict[str, Any], bad: dict[str, Any]) -> None:

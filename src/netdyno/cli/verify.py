@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -13,7 +14,8 @@ from netdyno.cli.run import redactor
 from netdyno.cli.terminal import console, print_json, progress_console
 from netdyno.frameworks import framework
 from netdyno.parity.certificate import CertificateStore
-from netdyno.parity.verify import Verification, Verifier, layer_checks
+from netdyno.parity.verify import Verification, Verifier
+from netdyno.plan.cell import Cell
 from netdyno.plan.matrix import cells
 from netdyno.plan.request import Request
 from netdyno.report.parity import print_verifications, verifications_json
@@ -53,24 +55,26 @@ def command(
     redact = redactor(settings, found)
     verifier = Verifier(reference, redact)
     store = CertificateStore(settings.home / "certificates")
-    done: list[Verification] = []
     progress = progress_console()
-    for index, cell in enumerate(sorted(plan, key=lambda cell: cell.network.hash), start=1):
-        environment = found[cell.framework]
-        progress.print(
-            f"[{index}/{len(plan)}] {cell.framework} {cell.mode}, {cell.network_spec} …",
-            markup=False,
-            soft_wrap=True,
-        )
-        verification = verifier.verify(cell, environment)
+    done: list[Verification] = []
+    for cell in sorted(plan, key=lambda cell: cell.network.hash):
+        text = f"[{len(done) + 1}/{len(plan)}] {cell.framework} {cell.mode}, {cell.network_spec} …"
+        progress.print(text, markup=False, soft_wrap=True)
+        verification = verifier.verify(cell, found[cell.framework])
         if framework(cell.framework).verifiable:
-            store.add(verification, environment, now())
-        if layers:
-            extra = verifier.run(cell, environment, layer_checks())
-            verification = dataclasses.replace(verification, checks=(*verification.checks, *extra))
+            store.add(verification, found[cell.framework], now())
         done.append(verification)
+    for cell in _one_of_each(plan) if layers else ():
+        progress.print(f"{cell.framework} {cell.mode}, single layers …", soft_wrap=True)
+        done.append(verifier.verify_layers(cell, found[cell.framework]))
     if as_json:
         print_json(verifications_json(done))
     else:
         print_verifications(done, console(), verbose=verbose)
     return 0 if all(verification.passed for verification in done) else 1
+
+
+def _one_of_each(plan: Sequence[Cell]) -> list[Cell]:
+    """A cell for each way to run a framework: single layers do not depend on the network."""
+    ways = {(c.framework, c.mode, c.precision, c.layout, c.device): c for c in plan}
+    return list(ways.values())

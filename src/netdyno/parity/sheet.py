@@ -9,7 +9,9 @@ process checks all layers, and the name of a tensor says which one differs.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
+from collections.abc import Callable
 
 from netdyno.networks import Network
 from netdyno.networks.builder import Builder
@@ -24,7 +26,7 @@ from netdyno.networks.graph import (
     Shape,
 )
 
-__all__ = ["network_sheet", "random_sheet"]
+__all__ = ["network_sheet", "random_sheets"]
 
 IMAGE = (3, 32, 32)
 # Blocked layouts of kernel libraries need a multiple of 8 or 16 channels to be used at all.
@@ -49,15 +51,32 @@ def network_sheet(network: Network) -> Network:
     return _sheet(f"{network.name} layers", found)
 
 
-def random_sheet(seed: int = 1, count: int = 6) -> Network:
-    """Random shapes, strides, paddings, groups and rounding of each kind of layer."""
+def random_sheets(seed: int = 1, count: int = 6) -> list[Network]:
+    """``count`` random geometries of each kind of layer, a network for each kind.
+
+    Pools are split by how they round and whether they pad: what a framework cannot do, or does
+    wrong, is then named exactly.
+    """
     rng = random.Random(seed)
-    found: dict[str, tuple[Layer, Shape]] = {}
-    for _ in range(count):
-        for layer in (_conv(rng), _pool(rng, "max"), _pool(rng, "average"), _lrn(rng), _norm(rng)):
-            shape = (CHANNELS, rng.randint(9, 24), rng.randint(9, 24))
-            found.setdefault(_label(layer, shape), (layer, shape))
-    return _sheet(f"random layers {seed}", found)
+    kinds: dict[str, Callable[[], Layer]] = {
+        "convolutions": lambda: _conv(rng),
+        "LRN": lambda: _lrn(rng),
+        "batch norms": lambda: _norm(rng),
+    }
+    for reduction in ("max", "average"):
+        for ceil_mode, padded in ((False, True), (True, False), (True, True)):
+            name = f"{reduction} pools that round {'up' if ceil_mode else 'down'}"
+            kinds[f"{name}, padded" if padded and ceil_mode else name] = functools.partial(
+                _pool, rng, reduction, ceil_mode, padded
+            )
+    sheets = []
+    for name, make in kinds.items():
+        found: dict[str, tuple[Layer, Shape]] = {}
+        for _ in range(count):
+            layer, shape = make(), (CHANNELS, rng.randint(9, 24), rng.randint(9, 24))
+            found[_label(layer, shape)] = (layer, shape)
+        sheets.append(_sheet(f"random {name}", found))
+    return sheets
 
 
 def _sheet(name: str, layers: dict[str, tuple[Layer, Shape]]) -> Network:
@@ -137,14 +156,13 @@ def _conv(rng: random.Random) -> Conv:
     return Conv("", (), CHANNELS, kernel, stride, padding, groups, rng.random() < 0.7)
 
 
-def _pool(rng: random.Random, reduction: str) -> Pool:
+def _pool(rng: random.Random, reduction: str, ceil_mode: bool, padded: bool) -> Pool:
     kernel = (rng.randint(2, 4), rng.randint(2, 4))
     stride = (rng.randint(1, kernel[0]), rng.randint(1, kernel[1]))
-    padding = (rng.randint(0, kernel[0] // 2), rng.randint(0, kernel[1] // 2))
-    ceil_mode, count_padding = rng.random() < 0.5, rng.random() < 0.5
+    padding = (rng.randint(0, kernel[0] // 2), rng.randint(0, kernel[1] // 2)) if padded else (0, 0)
     if reduction == "max":
         return Pool("", (), "max", kernel, stride, padding, ceil_mode)
-    return Pool("", (), "average", kernel, stride, padding, ceil_mode, count_padding)
+    return Pool("", (), "average", kernel, stride, padding, ceil_mode, rng.random() < 0.5)
 
 
 def _lrn(rng: random.Random) -> LRN:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,20 +45,28 @@ class Check:
 
 @dataclass(frozen=True)
 class Computed:
-    """What came of it, by name of the check; checks that were not finished are missing.
+    """What came of it, by name of the check.
 
-    ``outcomes``: of checks that were computed one by one.
+    ``outcomes`` has every check; ``arrays`` those whose outcome is good.
     """
 
-    outcome: Outcome
     arrays: Mapping[str, Arrays]
-    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome]
 
 
 def compute(
     cell: Cell, environment: Environment, checks: Sequence[Check], redact: Redactor
 ) -> Computed:
-    """Compute ``checks`` in one fresh process of ``cell``'s framework, mode and precision."""
+    """Compute ``checks`` in one fresh process of ``cell``'s framework, mode and precision.
+
+    What a crash prevented is tried again, each check in a process of its own.
+    """
+    outcomes: dict[str, Outcome] = {}
+
+    def listen(event: dict[str, Any]) -> None:
+        if event.get("event") == "check":
+            outcomes[event["name"]] = Outcome(event["status"], redact(event["reason"]))
+
     with tempfile.TemporaryDirectory(prefix="netdyno-parity-") as folder:
         paths = [Path(folder) / f"{index}.npz" for index in range(len(checks))]
         data = job(cell, SEED)
@@ -74,10 +82,19 @@ def compute(
             Path(folder) / "events.jsonl",
             timeout_seconds=TIMEOUT_SECONDS,
             redact=redact,
+            listener=listen,
         )
         arrays = {
             check.name: read(str(path))
             for check, path in zip(checks, paths, strict=True)
-            if path.exists()
+            if outcomes.get(check.name, outcome).status == "ok"
         }
-    return Computed(outcome, arrays)
+    for check in checks:
+        if check.name in outcomes:
+            continue
+        if len(checks) == 1:
+            return Computed({}, {check.name: outcome})
+        alone = compute(cell, environment, [check], redact)
+        arrays.update(alone.arrays)
+        outcomes.update(alone.outcomes)
+    return Computed(arrays, outcomes)

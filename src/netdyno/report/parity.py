@@ -16,7 +16,16 @@ from netdyno.parity.verify import CheckResult, Verification, describe
 
 __all__ = ["print_verifications", "verifications_json"]
 
-STYLES = {"passed": "green", "failed": "red", "crashed": "red", "skipped": "yellow"}
+# Of the tensors that differ; the first in the order of the layers come first.
+FEW = 3
+
+STYLES = {
+    "passed": "green",
+    "failed": "red",
+    "crashed": "red",
+    "skipped": "yellow",
+    "known bug": "yellow",
+}
 
 
 def print_verifications(
@@ -24,8 +33,9 @@ def print_verifications(
 ) -> None:
     """A row for each check with its worst tensor, then what differs, first layer first."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("framework", "mode", "checked", "precision", "worst tensor"):
+    for name in ("framework", "mode", "checked", "precision"):
         table.add_column(name)
+    table.add_column("worst tensor", no_wrap=True, overflow="ellipsis")
     table.add_column("relative L2", justify="right", no_wrap=True)
     table.add_column("allowed", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -58,7 +68,8 @@ def _print_details(verification: Verification, console: Console, verbose: bool) 
     cell = verification.cell
     where = f"{cell.framework} {cell.mode}"
     for check in verification.checks:
-        for tensor in check.tensors if verbose else check.failures:
+        shown = check.tensors if verbose else check.failures[:FEW]
+        for tensor in shown:
             text = f"{where}, {check.name} ({check.precision}): {describe(tensor)}"
             if tensor.worst_index and not tensor.passed:
                 text += (
@@ -67,6 +78,9 @@ def _print_details(verification: Verification, console: Console, verbose: bool) 
                 )
             style = "dim" if tensor.passed else "red"
             console.print(text, style=style, markup=False, soft_wrap=True)
+        if not verbose and len(check.failures) > FEW:
+            more = len(check.failures) - FEW
+            console.print(f"{where}, {check.name}: and {more} more (--verbose)", markup=False)
         if check.reason:
             text = f"{where}, {check.name} ({check.precision}): {check.reason}"
             console.print(text, style=STYLES[check.status], markup=False, soft_wrap=True)

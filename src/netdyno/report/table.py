@@ -58,12 +58,16 @@ def _table(title: str, rows: list[Row], varying: list[str]) -> Table:
             frameworks()[row.cell["framework"]].title
             if row.cell["framework"] in frameworks()
             else escape(row.cell["framework"]),
-            escape(row.cell["mode"]) + ("" if row.verified else " [red]†[/red]"),
+            escape(row.cell["mode"]) + (" [red]†[/red]" if _is_unverified(row) else ""),
             *(escape(str(row.cell[axis])) for axis in varying),
             *_figures(row),
             _trials(row),
         )
     return table
+
+
+def _is_unverified(row: Row) -> bool:
+    return row.forward_backward is not None and not row.verified
 
 
 def _figures(row: Row) -> list[str]:
@@ -117,7 +121,7 @@ def _print_remarks(run: Run, rows: list[Row], console: Console) -> None:
         "*: forward+backward less forward.",
         style="dim",
     )
-    if any(not row.verified and row.forward_backward for row in rows):
+    if any(map(_is_unverified, rows)):
         console.print("†: NOT VERIFIED to compute what the others compute.", style="red")
     seen = set()
     for row in rows:
