@@ -210,3 +210,17 @@ def test_the_job_is_plain_json(make_cell: Callable[..., Cell], quick: Sampling) 
     assert data["network"]["hash"] == cell.network.hash
     assert data["phases"] == ["forward_backward", "forward", "train_step"]
     assert data["sampling"] == vars(quick)
+
+
+def test_a_cell_that_is_not_verified_is_not_measured(
+    make_runner: Callable[..., Runner], make_cell: Callable[..., Cell]
+) -> None:
+    wrong, right = make_cell(), make_cell(batch_size=8)
+    made = make_runner([wrong, right], rounds=2)
+    made.refused = {wrong.key: "gradient/c1.weight is 5.0e-01 off"}
+    made.run(progress())
+    run = read_run(made.folder.path)
+    (trial,) = run.trials_of(wrong.key)
+    assert (trial.status, trial.blocks) == ("skipped", ())
+    assert trial.reason == "not verified: gradient/c1.weight is 5.0e-01 off"
+    assert [trial.status for trial in run.trials_of(right.key)] == ["ok", "ok"]

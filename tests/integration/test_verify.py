@@ -1,0 +1,72 @@
+"""The reference and the frameworks hold each other: single layers of random geometry."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from netdyno.environments import find
+from netdyno.frameworks import framework
+from netdyno.networks import Network
+from netdyno.networks.builder import Builder
+from netdyno.parity.verify import Verification, Verifier
+from netdyno.plan.cell import Cell
+from netdyno.redact import Redactor
+from netdyno.settings import load_settings
+from tests.integration.conftest import environment_of
+from tests.small_network import small_network
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def verifier() -> Verifier:
+    return Verifier(find(framework("numpy"), load_settings()), Redactor({}))
+
+
+def cell(name: str, mode: str, network: Network, **axes: Any) -> Cell:
+    layout = framework(name).modes[mode].layouts[0]
+    return Cell(name, mode, network.name, network, 2, "fp32", layout, "cpu", 2, "system")
+
+
+def layers(verifier: Verifier, name: str, mode: str) -> Verification:
+    environment = environment_of(name)
+    return verifier.verify_layers(cell(name, mode, small_network()), environment)
+
+
+def test_pytorch_in_double_precision_agrees_with_the_reference_layer_by_layer(
+    verifier: Verifier,
+) -> None:
+    """An implementation that shares nothing with ours, at 1e-13."""
+    found = layers(verifier, "pytorch", "eager")
+    strict = [check for check in found.checks if check.precision == "fp64"]
+    assert len(strict) == 9
+    assert {check.status for check in strict} == {"passed"}
+    assert all(tensor.bound < 1e-12 for check in strict for tensor in check.tensors)
+
+
+def test_the_known_bug_of_mxnet_is_found_and_named(verifier: Verifier) -> None:
+    found = layers(verifier, "mxnet", "symbol")
+    by_status: dict[str, set[tuple[str, str]]] = {}
+    for check in found.checks:
+        by_status.setdefault(check.status, set()).add((check.name, check.precision))
+    # oneDNN has single precision only: MXNet's own code, in double, is right.
+    assert by_status["known bug"] == {("random average pools that round up", "fp32")}
+    assert ("random average pools that round up", "fp64") in by_status["passed"]
+    assert not by_status.keys() & {"failed", "crashed"}
+    assert found.passed
+
+
+def test_a_network_with_that_layer_is_refused(verifier: Verifier) -> None:
+    net = Builder((3, 16, 16))
+    net.conv("c", 16, 3)
+    net.pool("p", "average", 3, 2, ceil_mode=True)
+    net.flatten()
+    net.dense("d", 10)
+    net.loss()
+    network = net.network("ragged", options={}, source="")
+    found = verifier.verify(cell("mxnet", "symbol", network), environment_of("mxnet"))
+    assert not found.passed
+    assert re.search(r"Pool reduction=average .*ceil_mode=True", found.reason)

@@ -1,0 +1,156 @@
+"""Verifying through worker processes: what fails, crashes or cannot be expressed is told apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from netdyno.environments import Environment
+from netdyno.networks.graph import Dropout
+from netdyno.parity import gate
+from netdyno.parity.certificate import CertificateStore
+from netdyno.parity.subject import Check, compute
+from netdyno.parity.verify import CheckResult, Verification, Verifier, checks_of
+from netdyno.plan.cell import Cell
+from netdyno.redact import Redactor
+from tests.small_network import small_network
+
+MakeCell = Callable[..., Cell]
+REDACT = Redactor({})
+
+
+@pytest.fixture
+def here() -> Environment:
+    return Environment("null", Path(sys.executable), "controller", "cpu", "ready")
+
+
+@pytest.fixture
+def verifier(here: Environment) -> Verifier:
+    return Verifier(here, REDACT)
+
+
+def check(name: str) -> Check:
+    return Check(name, small_network(), 2, 0.02, 0)
+
+
+def test_the_reference_passes_its_own_verification(
+    verifier: Verifier, here: Environment, make_cell: MakeCell
+) -> None:
+    cell = make_cell(framework="numpy", mode="plain", precision="fp32", network=small_network())
+    found = verifier.verify(cell, here)
+    assert found.passed, found.reason
+    assert [(c.name, c.precision) for c in found.checks] == [
+        ("small layers", "fp32"),
+        ("small", "fp32"),
+        ("small layers", "fp64"),
+        ("small", "fp64"),
+    ]
+
+
+def test_what_computes_nothing_fails(
+    verifier: Verifier, here: Environment, make_cell: MakeCell
+) -> None:
+    found = verifier.verify(make_cell(network=small_network()), here)
+    assert not found.passed
+    assert {c.status for c in found.checks} == {"failed"}
+    assert "small layers (fp32): loss is" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "words"),
+    [
+        ("crash", "failed", "SIGSEGV"),
+        ("killed", "failed", "SIGKILL"),
+        ("raise", "failed", "told to raise"),
+        ("oom", "out_of_memory", "told to run out"),
+    ],
+)
+def test_a_crash_costs_only_what_crashed(
+    here: Environment, make_cell: MakeCell, mode: str, status: str, words: str
+) -> None:
+    cell = make_cell(mode=mode, network=small_network())
+    computed = compute(cell, here, [check("one"), check("two")], REDACT)
+    assert computed.arrays == {}
+    assert computed.outcomes.keys() == {"one", "two"}
+    for outcome in computed.outcomes.values():
+        assert outcome.status == status
+        assert words in outcome.reason
+
+
+def test_a_crash_is_reported_as_such(
+    verifier: Verifier, here: Environment, make_cell: MakeCell
+) -> None:
+    found = verifier.verify(make_cell(mode="crash", network=small_network()), here)
+    assert {c.status for c in found.checks} == {"crashed"}
+    assert "SIGSEGV" in found.reason
+
+
+def test_dropout_is_checked_at_rate_zero(make_cell: MakeCell) -> None:
+    network = small_network()
+    last = network.layers[-1]
+    dropped = Dropout("drop", last.inputs, 0.5)
+    loss = dataclasses.replace(last, inputs=("drop",))
+    network = dataclasses.replace(network, layers=(*network.layers[:-1], dropped, loss))
+    (_, whole) = checks_of(network)
+    rates = [layer.rate for layer in whole.network.layers if isinstance(layer, Dropout)]
+    assert rates == [0.0]
+
+
+class Counting:
+    """A verifier that says what it is told to, and counts how often it is asked."""
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+        self.asked: list[str] = []
+
+    def verify(self, cell: Cell, environment: Environment) -> Verification:
+        self.asked.append(cell.key)
+        result = CheckResult(cell.network.name, cell.precision, self.status, "because")  # type: ignore[arg-type]
+        return Verification(cell, (result,))
+
+
+@pytest.fixture
+def torch(tmp_path: Path) -> Environment:
+    return Environment("pytorch", tmp_path, "managed", "cpu", "ready", packages={"torch": "1"})
+
+
+def test_the_gate_asks_once_for_all_batch_sizes_and_remembers(
+    torch: Environment, make_cell: MakeCell, tmp_path: Path
+) -> None:
+    cells = [
+        make_cell(framework="pytorch", mode="eager", batch_size=size, host_allocator=allocator)
+        for size in (2, 4)
+        for allocator in ("system", "retain")
+    ]
+    verifier, store = Counting("passed"), CertificateStore(tmp_path / "certificates")
+    for _ in range(2):
+        found = gate.certify(cells, {"pytorch": torch}, store, verifier)  # type: ignore[arg-type]
+        assert {key: c.passed for key, c in found.items()} == {c.key: True for c in cells}
+    assert len(verifier.asked) == 1
+
+
+def test_the_gate_refuses_with_the_reason(
+    torch: Environment, make_cell: MakeCell, tmp_path: Path
+) -> None:
+    cell = make_cell(framework="pytorch", mode="eager")
+    found = gate.certify(
+        [cell],
+        {"pytorch": torch},
+        CertificateStore(tmp_path),
+        Counting("crashed"),  # type: ignore[arg-type]
+    )
+    assert not found[cell.key].passed
+    assert "because" in found[cell.key].reason
+
+
+def test_the_gate_has_nothing_to_say_of_what_computes_nothing(
+    here: Environment, make_cell: MakeCell, tmp_path: Path
+) -> None:
+    verifier = Counting("passed")
+    cells = [make_cell()]
+    assert gate.certify(cells, {"null": here}, CertificateStore(tmp_path), verifier) == {}  # type: ignore[arg-type]
+    assert verifier.asked == []
