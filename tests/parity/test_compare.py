@@ -10,7 +10,7 @@ from netdyno.parity.tolerance import Tolerance, tolerance
 from tests.small_network import small_network
 
 NETWORK = small_network()
-BOUNDS = Tolerance(forward=1e-3, gradient=1e-2, update=1e-1)
+BOUNDS = Tolerance(forward=1e-3, running=2e-3, gradient=1e-2, update=1e-1)
 
 
 def results(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> dict[str, object]:
@@ -31,7 +31,7 @@ def test_relative_l2_and_the_worst_element() -> None:
     ("name", "allowed"),
     [
         ("loss", 1e-3),
-        ("running/c1_bn.running_mean", 1e-3),
+        ("running/c1_bn.running_mean", 2e-3),
         ("gradient/c1.weight", 1e-2),
         ("update/c1.weight", 1e-1),
         ("losses", 1e-1),

@@ -22,15 +22,16 @@ MARGIN = 8.0
 # relative L2 in the first convolution, mostly nothing. Double precision has no such ties.
 TIE = 2e-2
 
-# Frameworks that hold the learning rate in float32 (MXNet) round it once.
+# Frameworks that hold learning rate and momentum in float32 (MXNet) round them once.
 HYPERPARAMETER = 2.0**-23
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Largest relative L2 distance, for what the forward pass gives and for the rest."""
+    """Largest relative L2 distance by group: loss and logits, running statistics, the rest."""
 
     forward: float
+    running: float
     gradient: float
     update: float
 
@@ -39,6 +40,8 @@ class Tolerance:
         group = name.split("/")[0]
         if group == "gradient":
             return self.gradient
+        if group == "running":
+            return self.running
         # The losses of the train steps follow updates.
         return self.update if group in ("update", "losses") else self.forward
 
@@ -50,7 +53,10 @@ def tolerance(network: Network, precision: str, batch_size: int) -> Tolerance:
     rounding = MARGIN * UNIT_ROUNDOFF[precision] * math.sqrt(terms) * _depth(network)
     ties = any(isinstance(layer, Pool) and layer.reduction == "max" for layer in network.layers)
     gradient = rounding + (TIE if ties and precision != "fp64" else 0.0)
-    return Tolerance(rounding, gradient, gradient + HYPERPARAMETER)
+    # 1 - momentum is what such a framework is told: its rounding error counts against momentum.
+    momenta = [layer.momentum for layer in network.layers if isinstance(layer, BatchNorm)]
+    running = rounding + HYPERPARAMETER / min(momenta, default=1.0)
+    return Tolerance(rounding, running, gradient, gradient + HYPERPARAMETER)
 
 
 def _depth(network: Network) -> int:
