@@ -217,7 +217,7 @@ def test_a_cell_that_is_not_verified_is_not_measured(
 ) -> None:
     wrong, right = make_cell(), make_cell(batch_size=8)
     made = make_runner([wrong, right], rounds=2)
-    made.refused = {wrong.key: "gradient/c1.weight is 5.0e-01 off"}
+    made.refused = {wrong.key: "not verified: gradient/c1.weight is 5.0e-01 off"}
     made.run(progress())
     run = read_run(made.folder.path)
     (trial,) = run.trials_of(wrong.key)

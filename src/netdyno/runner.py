@@ -20,13 +20,21 @@ from netdyno.report.progress import RunProgress
 from netdyno.session import run_trial
 from netdyno.store.run_folder import RunFolder
 
-__all__ = ["Runner"]
+__all__ = ["Runner", "lacking"]
+
+
+def lacking(cell: Cell) -> str:
+    """What this host lacks to run ``cell``; empty if nothing."""
+    if "c++" in framework(cell.framework).mode(cell.mode).needs and cxx_compiler() is None:
+        return f"mode {cell.mode} needs a C++ compiler: install one, or set CXX"
+    return ""
 
 
 class Runner:
     """Args: what was asked, its cells, where each framework runs, where results go.
 
-    ``refused``: why a cell must not be measured, by its key.
+    ``refused``: why a cell must not be measured, by its key. ``check_work``: ask each cell's first
+    trial whether its timed blocks did their work.
     """
 
     def __init__(
@@ -38,6 +46,7 @@ class Runner:
         budget: Budget,
         redact: Redactor,
         refused: Mapping[str, str] = MappingProxyType({}),
+        check_work: bool = True,
     ) -> None:
         self.request = request
         self.cells = cells
@@ -46,6 +55,7 @@ class Runner:
         self.budget = budget
         self.redact = redact
         self.refused = refused
+        self.check_work = check_work
         self.skipped: set[str] = set()
 
     def run(self, progress: RunProgress) -> str:
@@ -72,11 +82,11 @@ class Runner:
         return ended_by
 
     def _trial(self, cell: Cell, number: int, progress: RunProgress) -> Outcome:
-        spec = framework(cell.framework)
+        check_work = self.check_work and number == 1 and framework(cell.framework).verifiable
         path = self.folder.new_trial(cell, number)
-        lacking = self._lacking(cell)
-        if lacking:
-            outcome = Outcome("skipped", lacking)
+        reason = self.refused.get(cell.key) or lacking(cell)
+        if reason:
+            outcome = Outcome("skipped", reason)
             self.folder.end_trial(path, outcome)
             return outcome
         try:
@@ -84,7 +94,7 @@ class Runner:
                 cell,
                 self.environments[cell.framework],
                 # Once for each cell is enough: it costs two iterations.
-                job(cell, self.request.seed, check_work=number == 1 and spec.verifiable),
+                job(cell, self.request.seed, check_work=check_work),
                 path,
                 timeout_seconds=self.request.trial_timeout_seconds,
                 redact=self.redact,
@@ -95,13 +105,6 @@ class Runner:
             raise
         self.folder.end_trial(path, outcome)
         return outcome
-
-    def _lacking(self, cell: Cell) -> str:
-        if cell.key in self.refused:
-            return f"not verified: {self.refused[cell.key]}"
-        if "c++" in framework(cell.framework).mode(cell.mode).needs and cxx_compiler() is None:
-            return f"mode {cell.mode} needs a C++ compiler: install one, or set CXX"
-        return ""
 
     def _left_seconds(self, number: int, current: Cell, order: Sequence[Cell]) -> float:
         """Of the run: the rest of this round, the current trial included, and later rounds."""

@@ -24,18 +24,17 @@ def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
     adapter.forward()
     adapter.synchronize()
     found = {"loss": np.float64(adapter.loss()), "logits": np.array(adapter.logits())}
+    # Another batch first: gradients that are kept from an earlier call would show.
+    adapter.set_batch(images[::-1].copy(), labels)
+    adapter.forward_backward()
+    adapter.synchronize()
     adapter.load(start)
+    adapter.set_batch(images, labels)
     adapter.forward_backward()
     adapter.synchronize()
     # Asked here and not before: MXNet updates them in the backward pass.
     for name, value in adapter.running_statistics().items():
         found["running/" + name] = np.array(value)
-    # Another batch in between: gradients that are kept from an earlier call would show.
-    adapter.set_batch(images[::-1].copy(), labels)
-    adapter.forward_backward()
-    adapter.set_batch(images, labels)
-    adapter.forward_backward()
-    adapter.synchronize()
     for name, value in adapter.gradients().items():
         found["gradient/" + name] = np.array(value)
     if check.train_steps:

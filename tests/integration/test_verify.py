@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
-from netdyno.environments import find
-from netdyno.frameworks import framework
-from netdyno.networks import Network
 from netdyno.networks.builder import Builder
 from netdyno.parity.verify import Verification, Verifier
-from netdyno.plan.cell import Cell
-from netdyno.redact import Redactor
-from netdyno.settings import load_settings
-from tests.integration.conftest import environment_of
+from tests.integration.conftest import cell, environment_of
 from tests.small_network import small_network
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Verifier:
-    return Verifier(find(framework("numpy"), load_settings()), Redactor({}))
-
-
-def cell(name: str, mode: str, network: Network, **axes: Any) -> Cell:
-    layout = framework(name).modes[mode].layouts[0]
-    return Cell(name, mode, network.name, network, 2, "fp32", layout, "cpu", 2, "system")
 
 
 def layers(verifier: Verifier, name: str, mode: str) -> Verification:

@@ -9,7 +9,8 @@ import pytest
 
 from netdyno.networks import Network
 from netdyno.parity.compare import TensorResult, compare
-from netdyno.parity.subject import HYPERPARAMETERS, SEED, Arrays, Check
+from netdyno.parity.conditions import HYPERPARAMETERS, SEED
+from netdyno.parity.subject import Arrays, Check
 from netdyno.parity.tolerance import tolerance
 from netdyno.parity.verify import checks_of
 from netdyno.plan.cell import Cell

@@ -34,7 +34,7 @@ from netdyno.report.plan import plan_json, print_plan
 from netdyno.report.progress import RunProgress
 from netdyno.report.summary import summary, summary_json
 from netdyno.report.table import print_run
-from netdyno.runner import Runner
+from netdyno.runner import Runner, lacking
 from netdyno.settings import Settings, load_settings
 from netdyno.store.run import read_run
 from netdyno.store.run_folder import RunFolder
@@ -118,6 +118,7 @@ def command(
             Budget(request.budget_seconds, {key: e.seconds for key, e in estimates.items()}),
             redact,
             refused,
+            check_work=not unverified,
         )
         ending.status = _measure(runner, estimates)
     return _report(folder, as_json, ending.status == "interrupted")
@@ -172,14 +173,18 @@ def _verify(
         progress.print(text, markup=False, soft_wrap=True)
 
     certificates = certify(
-        plan,
+        [cell for cell in plan if not lacking(cell)],
         found,
         CertificateStore(settings.home / "certificates"),
         Verifier(environments.find(framework("numpy"), settings), redact),
         started,
     )
-    folder.verified({key: found.summary for key, found in certificates.items()})
-    return {key: found.reason for key, found in certificates.items() if not found.passed}
+    folder.verified({key: certificate.summary for key, certificate in certificates.items()})
+    return {
+        key: f"not verified: {certificate.reason}"
+        for key, certificate in certificates.items()
+        if not certificate.passed
+    }
 
 
 @dataclass

@@ -14,6 +14,7 @@ import numpy as np
 from netdyno.environments import Environment
 from netdyno.networks import Network
 from netdyno.outcome import Outcome
+from netdyno.parity.conditions import HYPERPARAMETERS, SEED
 from netdyno.plan.cell import Cell
 from netdyno.plan.job import job
 from netdyno.redact import Redactor
@@ -22,11 +23,6 @@ from netdyno_worker.compute import read
 
 __all__ = ["Check", "Computed", "compute"]
 
-# Not those of a measurement: with these, every term of the update weighs in the result, and a
-# decay that is left out, of biases say, is a tenth of an update and not a millionth.
-HYPERPARAMETERS = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 0.1}
-
-SEED = 7
 TIMEOUT_SECONDS = 900.0
 
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from netdyno.networks import Network
 from netdyno.networks.graph import INPUT, LRN, BatchNorm, Conv, Dense, Layer, Pool
+from netdyno.parity.conditions import HYPERPARAMETERS, TRAIN_STEPS
 
 __all__ = ["Tolerance", "tolerance"]
 
@@ -56,7 +57,19 @@ def tolerance(network: Network, precision: str, batch_size: int) -> Tolerance:
     # 1 - momentum is what such a framework is told: its rounding error counts against momentum.
     momenta = [layer.momentum for layer in network.layers if isinstance(layer, BatchNorm)]
     running = rounding + HYPERPARAMETER / min(momenta, default=1.0)
-    return Tolerance(rounding, running, gradient, gradient + HYPERPARAMETER)
+    return Tolerance(rounding, running, gradient, gradient + HYPERPARAMETER + _held(precision))
+
+
+def _held(precision: str) -> float:
+    """How well parameters hold their update: each step rounds to a unit of the parameter.
+
+    Decay alone makes the steps 1, 1 + m, 1 + m + m^2 … times rate x decay x parameter, so the
+    update is at least their sum.
+    """
+    momentum = HYPERPARAMETERS["momentum"]
+    steps = [sum(momentum**j for j in range(i + 1)) for i in range(TRAIN_STEPS)]
+    least = HYPERPARAMETERS["learning_rate"] * HYPERPARAMETERS["weight_decay"] * sum(steps)
+    return UNIT_ROUNDOFF[precision] * TRAIN_STEPS / least
 
 
 def _depth(network: Network) -> int:

@@ -14,6 +14,12 @@ from netdyno.frameworks import framework
 from netdyno.networks import Network
 from netdyno.networks.graph import Dropout
 from netdyno.parity.compare import TensorResult, compare
+from netdyno.parity.conditions import (
+    BATCH_SIZE,
+    NETWORK_IMAGE_SCALE,
+    SHEET_IMAGE_SCALE,
+    TRAIN_STEPS,
+)
 from netdyno.parity.sheet import network_sheet, random_sheets
 from netdyno.parity.subject import Arrays, Check, Computed, compute
 from netdyno.parity.tolerance import tolerance
@@ -21,13 +27,6 @@ from netdyno.plan.cell import Cell
 from netdyno.redact import Redactor
 
 __all__ = ["CheckResult", "Verification", "Verifier", "checks_of", "describe", "layer_checks"]
-
-# Small enough for the reference, large enough for a mean over the batch to be one.
-BATCH_SIZE = 2
-TRAIN_STEPS = 3
-# Of single layers: large enough for the squares that LRN adds up to count beside its constant.
-SHEET_IMAGE_SCALE = 10.0
-NETWORK_IMAGE_SCALE = 0.02
 
 STRICT = "fp64"
 

@@ -152,9 +152,13 @@ def _print_remarks(run: Run, rows: list[Row], console: Console) -> None:
 
 
 def _kernel_libraries(rows: list[Row]) -> set[tuple[tuple[str, str], ...]]:
-    own = {"mxnet", "tensorflow", "pytorch", "jax", "jaxlib", "numpy", "null"}
+    """What each row's framework brings besides itself."""
     return {
-        tuple(sorted((k, v) for k, v in row.fingerprint["versions"].items() if k not in own))
+        tuple(
+            (name, version)
+            for name, version in sorted(row.fingerprint["versions"].items())
+            if name != row.cell["framework"]
+        )
         for row in rows
         if row.fingerprint
     }
