@@ -53,7 +53,7 @@ def estimate_cell(cell: Cell) -> CellEstimate:
 @cache
 def _flop_per_second() -> float:
     """Of a float32 matrix product on all cores, best of three."""
-    size = 1024
+    size = 512
     matrix = np.ones((size, size), np.float32)
     best = float("inf")
     for _ in range(3):
