@@ -145,6 +145,10 @@ def test_the_gate_refuses_with_the_reason(
     )
     assert not found[cell.key].passed
     assert "because" in found[cell.key].reason
+    again = Counting("passed")
+    found = gate.certify([cell], {"pytorch": torch}, CertificateStore(tmp_path), again)  # type: ignore[arg-type]
+    assert found[cell.key].passed
+    assert len(again.asked) == 1
 
 
 def test_the_gate_has_nothing_to_say_of_what_computes_nothing(

@@ -112,16 +112,7 @@ class CertificateStore:
         return certificate
 
     def _path(self, cell: Cell, environment: Environment) -> Path:
-        parts = [
-            cell.framework,
-            cell.mode,
-            cell.network.hash,
-            cell.precision,
-            cell.layout,
-            cell.device,
-            _installed(environment),
-            _code_hash(cell.framework),
-        ]
+        parts = [*cell.way, _installed(environment), _code_hash(cell.framework)]
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
         return self._folder / f"{cell.framework}-{digest}.json"
 

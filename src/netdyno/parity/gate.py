@@ -37,19 +37,12 @@ def certify(
         if not framework(cell.framework).verifiable:
             continue
         environment = environments[cell.framework]
-        key = (
-            cell.framework,
-            cell.mode,
-            cell.network.hash,
-            cell.precision,
-            cell.layout,
-            cell.device,
-        )
-        if key not in made:
+        if cell.way not in made:
             found = store.find(cell, environment)
-            if found is None:
+            # A failure is tried again: it may have been a full memory or a time limit.
+            if found is None or not found.passed:
                 started(cell)
                 found = store.add(verifier.verify(cell, environment), environment, now())
-            made[key] = found
-        certificates[cell.key] = made[key]
+            made[cell.way] = found
+        certificates[cell.key] = made[cell.way]
     return certificates

@@ -53,6 +53,18 @@ class Cell:
             )
         )
 
+    @property
+    def way(self) -> tuple[str, ...]:
+        """What decides what is computed: equal for cells that run the same code."""
+        return (
+            self.framework,
+            self.mode,
+            self.network.hash,
+            self.precision,
+            self.layout,
+            self.device,
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The axes as plain data, with the network's hash in place of its layers."""
         return {
