@@ -25,7 +25,7 @@ def main():
     cls = trial.adapter_class(job.framework)
     cls.prepare(job)
     adapter = cls(job)
-    parameters = weights.parameters(job.network, job.seed)
+    parameters = weights.Parameters(job.network, job.seed)
     images, labels = weights.batch(job.network, job.batch_size, job.seed)
     adapter.load(parameters)
     adapter.set_batch(images, labels)

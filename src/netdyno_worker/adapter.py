@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Adapter(abc.ABC):
         """
 
     @abc.abstractmethod
-    def load(self, parameters: Dict[str, np.ndarray]) -> None:
+    def load(self, parameters: Mapping[str, np.ndarray]) -> None:
         """Set every parameter; momentum to zero, running statistics to mean 0, variance 1."""
 
     @abc.abstractmethod

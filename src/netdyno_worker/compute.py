@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Dict, Mapping
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
     Keys: ``loss``, ``logits``, ``running/NAME``, ``gradient/NAME``; and with train steps
     ``losses`` (before each step) and ``update/NAME`` (parameter after them less parameter before).
     """
-    start = weights.parameters(check.network, seed)
+    start = weights.Parameters(check.network, seed)
     images, labels = weights.batch(check.network, check.batch_size, seed, check.image_scale)
     adapter.load(start)
     adapter.set_batch(images, labels)
@@ -42,7 +42,7 @@ def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
     return found
 
 
-def _train(adapter: Adapter, start: Dict[str, np.ndarray], steps: int) -> Dict[str, np.ndarray]:
+def _train(adapter: Adapter, start: Mapping[str, np.ndarray], steps: int) -> Dict[str, np.ndarray]:
     adapter.load(start)
     losses = []
     for _ in range(steps):

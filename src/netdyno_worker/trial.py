@@ -10,7 +10,7 @@ import platform
 import signal
 import sys
 import traceback
-from typing import Any, Callable, Dict, Type
+from typing import Any, Callable, Dict, Mapping, Type
 
 from netdyno_worker import clock, libraries, loop
 from netdyno_worker.adapter import Adapter, UnsupportedError
@@ -74,7 +74,7 @@ def run(job: Job, events: Events) -> None:
         return
     adapter = cls(job)
     events.emit("built", seconds=round(clock.now() - start, 6))
-    start_from = weights.parameters(job.network, job.seed)
+    start_from = weights.Parameters(job.network, job.seed)
     batch = weights.batch(job.network, job.batch_size, job.seed)
     adapter.load(start_from)
     adapter.set_batch(*batch)
@@ -139,7 +139,7 @@ class _Restart:
     # With the weights of weights.py, no network of the zoo diverges within 6.
     STEPS = 4
 
-    def __init__(self, adapter: Adapter, parameters: Dict[str, Any]) -> None:
+    def __init__(self, adapter: Adapter, parameters: Mapping[str, Any]) -> None:
         self.adapter = adapter
         self.parameters = parameters
         self.steps = 0

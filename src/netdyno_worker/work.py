@@ -7,13 +7,13 @@ was made at another time, so the trial that is timed is asked too.
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
+from typing import Mapping, Tuple
 
 import numpy as np
 
 from netdyno_worker.adapter import Adapter
 
-Arrays = Dict[str, np.ndarray]
+Arrays = Mapping[str, np.ndarray]
 Batch = Tuple[np.ndarray, np.ndarray]
 
 # Two computations of one gradient, in single precision and another order of summation.

@@ -23,7 +23,11 @@ def speed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def alexnet(make_cell: Callable[..., Cell]) -> Callable[..., Cell]:
     network = build("alexnet_owt")
-    return lambda **axes: make_cell(network_spec="alexnet_owt", network=network, **axes)
+    return lambda **axes: make_cell(
+        **{"framework": "pytorch", "mode": "eager", **axes},
+        network_spec="alexnet_owt",
+        network=network,
+    )
 
 
 def test_more_images_never_take_less(alexnet: Callable[..., Cell]) -> None:
@@ -60,3 +64,10 @@ def test_every_mode_of_every_framework_has_one(alexnet: Callable[..., Cell]) -> 
 def test_the_speed_of_this_host_is_a_positive_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert 0 < estimate._flop_per_second() < 1e16
+
+
+def test_a_framework_that_computes_nothing_needs_no_guess_of_speed(
+    alexnet: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimate, "_flop_per_second", lambda: 1.0)
+    assert estimate_cell(alexnet(framework="null", mode="steady")).seconds < 10

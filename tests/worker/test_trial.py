@@ -272,7 +272,7 @@ def test_the_first_loss_is_close_to_that_of_a_guess(
 ) -> None:
     job = make_job(tiny_network, batch_size=16)
     adapter = trial.adapter_class("numpy")(job)
-    adapter.load(weights.parameters(job.network, 1))
+    adapter.load(weights.Parameters(job.network, 1))
     adapter.set_batch(*weights.batch(job.network, 16, 1))
     adapter.forward()
     assert adapter.loss() == pytest.approx(np.log(4), rel=0.1)

@@ -25,7 +25,7 @@ def digest(arrays: dict[str, np.ndarray[Any, Any]]) -> str:
 
 def test_parameters_of_seed_1_are_pinned(tiny: WorkerNetwork) -> None:
     """If this fails, results of this version cannot be compared with those of earlier ones."""
-    found = weights.parameters(tiny, seed=1)
+    found = weights.Parameters(tiny, seed=1)
     assert digest(found) == "1573d0b09d4036c7577fa019d9d00132"
     assert found["conv1.weight"].ravel()[:3].tolist() == [
         -0.0008436143398284912,
@@ -40,7 +40,7 @@ def test_the_batch_of_seed_1_is_pinned(tiny: WorkerNetwork) -> None:
 
 
 def test_types_and_shapes(tiny: WorkerNetwork) -> None:
-    found = weights.parameters(tiny, seed=1)
+    found = weights.Parameters(tiny, seed=1)
     assert list(found) == list(tiny.parameter_shapes())
     for name, shape in tiny.parameter_shapes().items():
         assert found[name].shape == shape
@@ -51,7 +51,7 @@ def test_types_and_shapes(tiny: WorkerNetwork) -> None:
 
 
 def test_equal_seeds_give_equal_values_other_seeds_others(tiny: WorkerNetwork) -> None:
-    first, again, other = (weights.parameters(tiny, seed) for seed in (1, 1, 2))
+    first, again, other = (weights.Parameters(tiny, seed) for seed in (1, 1, 2))
     for name, value in first.items():
         np.testing.assert_array_equal(value, again[name])
         assert not np.array_equal(value, other[name])
@@ -61,14 +61,14 @@ def test_equal_seeds_give_equal_values_other_seeds_others(tiny: WorkerNetwork) -
 
 @pytest.mark.parametrize("seed", [0, 2**63 - 1])
 def test_the_ends_of_the_seeds(tiny: WorkerNetwork, seed: int) -> None:
-    assert np.isfinite(weights.parameters(tiny, seed)["logits.weight"]).all()
+    assert np.isfinite(weights.Parameters(tiny, seed)["logits.weight"]).all()
 
 
 def test_values_depend_on_the_name_alone(tiny_network: Network) -> None:
     """Not on what was drawn before: an option that adds a layer leaves the others as they are."""
     data = json.loads(json.dumps(tiny_network.to_json()))
-    forwards = weights.parameters(WorkerNetwork(data), 1)
-    backwards = weights.parameters(WorkerNetwork({**data, "layers": data["layers"][::-1]}), 1)
+    forwards = weights.Parameters(WorkerNetwork(data), 1)
+    backwards = weights.Parameters(WorkerNetwork({**data, "layers": data["layers"][::-1]}), 1)
     assert list(forwards) != list(backwards)
     for name, value in forwards.items():
         np.testing.assert_array_equal(value, backwards[name])
@@ -88,12 +88,12 @@ def test_drawing_leaves_numpys_own_generator_alone(tiny: WorkerNetwork) -> None:
     np.random.seed(3)
     expected = np.random.random_sample()
     np.random.seed(3)
-    weights.parameters(tiny, 1)
+    weights.Parameters(tiny, 1)
     assert np.random.random_sample() == expected
 
 
 def test_ranges(tiny: WorkerNetwork) -> None:
-    found = weights.parameters(tiny, seed=1)
+    found = weights.Parameters(tiny, seed=1)
 
     def within(name: str, low: float, high: float) -> None:
         assert (found[name] >= np.float32(low)).all()
@@ -130,9 +130,9 @@ def test_the_largest_draw_stays_below_the_end(
     monkeypatch: pytest.MonkeyPatch, low: float, high: float
 ) -> None:
     most = np.full(1, 2**32 - 1, np.uint32)
-    monkeypatch.setattr(weights, "_raw", lambda seed, name, count: most)
+    monkeypatch.setattr(weights, "_draw", lambda generator, count: most)
     assert weights.uniform(1, "x", (1,), low, high)[0] < np.float32(high)
-    monkeypatch.setattr(weights, "_raw", lambda seed, name, count: most * 0)
+    monkeypatch.setattr(weights, "_draw", lambda generator, count: most * 0)
     assert weights.uniform(1, "x", (1,), low, high)[0] == np.float32(low)
 
 
@@ -140,7 +140,7 @@ def test_both_losses_of_a_network_with_two_start_small() -> None:
     network = build("googlenet:aux_heads=on:size=128")
     heads = [loss.inputs[0] for loss in network.losses]
     assert len(heads) == 3
-    found = weights.parameters(WorkerNetwork(json.loads(json.dumps(network.to_json()))), 1)
+    found = weights.Parameters(WorkerNetwork(json.loads(json.dumps(network.to_json()))), 1)
     for name in heads:
         inputs = found[f"{name}.weight"].shape[1]
         assert np.abs(found[f"{name}.weight"]).max() <= np.float32(0.1 * math.sqrt(6 / inputs))

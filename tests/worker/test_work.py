@@ -49,7 +49,7 @@ class OneParameterForgotten(Adapter):
 def timed(cls: type[Adapter], job: Job, steps: int = 2) -> Adapter:
     """An adapter after its timed blocks."""
     adapter = cls(job)
-    adapter.load(weights.parameters(job.network, job.seed))
+    adapter.load(weights.Parameters(job.network, job.seed))
     adapter.set_batch(*weights.batch(job.network, job.batch_size, job.seed))
     for _ in range(steps):
         adapter.forward_backward()
@@ -86,7 +86,7 @@ def test_work_that_was_not_done(job: Job, cls: type[Adapter], words: str) -> Non
 
 
 def test_every_parameter_must_move(job: Job) -> None:
-    start = weights.parameters(job.network, job.seed)
+    start = weights.Parameters(job.network, job.seed)
     honest, forgetful = timed(Adapter, job), timed(OneParameterForgotten, job)
     for adapter in (honest, forgetful):
         adapter.train_step()

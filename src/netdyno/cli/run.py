@@ -21,9 +21,6 @@ from netdyno.errors import NetdynoError
 from netdyno.frameworks import framework
 from netdyno.host.cpu import memory_bytes
 from netdyno.host.facts import host_facts
-from netdyno.parity.certificate import CertificateStore
-from netdyno.parity.gate import certify
-from netdyno.parity.verify import Verifier
 from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
 from netdyno.plan.estimate import CellEstimate, estimate_cell
@@ -166,6 +163,14 @@ def _verify(
     redact: Redactor,
 ) -> dict[str, str]:
     """Why cells are refused, by key: those that do not compute what the reference computes."""
+    to_verify = [c for c in plan if framework(c.framework).verifiable and not lacking(c)]
+    if not to_verify:
+        return {}
+    # They import NumPy, which takes as long as all the rest of netdyno.
+    from netdyno.parity.certificate import CertificateStore
+    from netdyno.parity.gate import certify
+    from netdyno.parity.verify import Verifier
+
     progress = progress_console()
 
     def started(cell: Cell) -> None:
@@ -173,7 +178,7 @@ def _verify(
         progress.print(text, markup=False, soft_wrap=True)
 
     certificates = certify(
-        [cell for cell in plan if not lacking(cell)],
+        to_verify,
         found,
         CertificateStore(settings.home / "certificates"),
         Verifier(environments.find(framework("numpy"), settings), redact),

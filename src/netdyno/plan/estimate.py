@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
 from netdyno.frameworks import framework
 from netdyno.networks.cost import count
 from netdyno.plan.cell import Cell
@@ -38,10 +36,12 @@ def estimate_cell(cell: Cell) -> CellEstimate:
     """From the network's FLOP and bytes, and the speed of a matrix product measured now."""
     itemsize = ITEMSIZE_BYTES[cell.precision]
     cost = count(cell.network, batch_size=cell.batch_size, itemsize_bytes=itemsize)
-    rate = _flop_per_second() * (4 / itemsize) if cell.device == "cpu" else GPU_FLOP_PER_SECOND
-    forward = cost.forward_flop / (EFFICIENCY * rate)
-    both = forward + cost.backward_flop / (EFFICIENCY * rate)
     spec = framework(cell.framework)
+    forward = both = 0.0
+    if spec.verifiable:  # others compute nothing
+        rate = _flop_per_second() * (4 / itemsize) if cell.device == "cpu" else GPU_FLOP_PER_SECOND
+        forward = cost.forward_flop / (EFFICIENCY * rate)
+        both = forward + cost.backward_flop / (EFFICIENCY * rate)
     seconds = spec.startup_seconds + 3 * spec.mode(cell.mode).first_iteration_seconds
     for iteration in (forward, both, both):
         seconds += max(FEWEST_ITERATIONS * iteration, SAMPLING.phase_seconds)
@@ -53,6 +53,8 @@ def estimate_cell(cell: Cell) -> CellEstimate:
 @cache
 def _flop_per_second() -> float:
     """Of a float32 matrix product on all cores, best of three."""
+    import numpy as np  # a tenth of a second, and no other part of planning needs it
+
     size = 512
     matrix = np.ones((size, size), np.float32)
     best = float("inf")

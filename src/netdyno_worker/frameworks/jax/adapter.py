@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Adapter(Base):
     def _put(self, value: Any) -> Any:
         return self.jax.device_put(value, self.device)
 
-    def load(self, parameters: Dict[str, np.ndarray]) -> None:
+    def load(self, parameters: Mapping[str, np.ndarray]) -> None:
         self._parameters = {
             name: self._put(self._inward(value.astype(self.dtype)))
             for name, value in parameters.items()

@@ -8,7 +8,7 @@ import glob
 import os
 import re
 import warnings
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Adapter(Base):
         symbol.check(outputs, job.network, job.batch_size)
         self.run: _Mode = {"symbol": _Executor, "hybrid": _Block}[job.mode](self)
 
-    def load(self, parameters: Dict[str, np.ndarray]) -> None:
+    def load(self, parameters: Mapping[str, np.ndarray]) -> None:
         for name, value in parameters.items():
             self.run.weight(name)[:] = value
         self.run.reset()

@@ -13,7 +13,7 @@ import math
 import os
 import signal
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 import numpy as np
 
@@ -31,8 +31,8 @@ class Adapter(Base):
         self.iterations = 0
         self.kept: List[bytearray] = []
 
-    def load(self, parameters: Dict[str, np.ndarray]) -> None:
-        self._parameters = dict(parameters)
+    def load(self, parameters: Mapping[str, np.ndarray]) -> None:
+        self._parameters = parameters
 
     def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
         self.batch_size = len(images)
@@ -81,7 +81,7 @@ class Adapter(Base):
         return {name: np.zeros_like(value) for name, value in self._parameters.items()}
 
     def parameters(self) -> Dict[str, np.ndarray]:
-        return self._parameters
+        return dict(self._parameters)
 
     def versions(self) -> Dict[str, str]:
         return {"null": "1"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class Adapter(Base):
         # Dropout draws its own masks: no other framework has the same.
         self._random = np.random.RandomState(job.seed % 2**32)
 
-    def load(self, parameters: Dict[str, np.ndarray]) -> None:
+    def load(self, parameters: Mapping[str, np.ndarray]) -> None:
         self._parameters = {name: value.astype(self.dtype) for name, value in parameters.items()}
         self._momenta = {name: np.zeros_like(value) for name, value in self._parameters.items()}
         self.running = {}

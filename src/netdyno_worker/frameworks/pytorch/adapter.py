@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Adapter(Base):
         )
         self.run = torch.compile(self.module) if job.mode == "compile" else self.module
 
-    def load(self, parameters: Dict[str, np.ndarray]) -> None:
+    def load(self, parameters: Mapping[str, np.ndarray]) -> None:
         with self.torch.no_grad():
             for name, value in parameters.items():
                 self.names[name].copy_(self.torch.from_numpy(value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class Adapter(Base):
         self._gradients_of = tf.function(gradients, jit_compile=xla)
         self._step = tf.function(step, jit_compile=xla)
 
-    def load(self, parameters: Dict[str, np.ndarray]) -> None:
+    def load(self, parameters: Mapping[str, np.ndarray]) -> None:
         for name, value in parameters.items():
             self.variables[name].assign(_inward(value))
         for velocity in self.velocities.values():
