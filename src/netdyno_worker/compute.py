@@ -1,7 +1,9 @@
-"""What a cell computes, as arrays in a file: for parity checks, never timed."""
+"""What a cell computes, as arrays in a folder: for parity checks, never timed."""
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Dict, Mapping
 
 import numpy as np
@@ -9,6 +11,8 @@ import numpy as np
 from netdyno_worker import weights
 from netdyno_worker.adapter import Adapter
 from netdyno_worker.protocol import Check
+
+NAMES = "names.json"
 
 
 def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
@@ -52,21 +56,32 @@ def _train(adapter: Adapter, start: Mapping[str, np.ndarray], steps: int) -> Dic
     found = {"losses": np.array(losses, np.float64)}
     for name, value in adapter.parameters().items():
         # The difference of two near floats is exact in double precision, and no longer than them.
-        update = np.array(value, np.float64) - start[name]
-        found["update/" + name] = update.astype(value.dtype)
+        update = np.subtract(value, start[name], dtype=np.float64)
+        found["update/" + name] = update.astype(value.dtype, copy=False)
     return found
 
 
-def save(arrays: Dict[str, np.ndarray], path: str) -> None:
-    """As ``.npz`` of plain arrays: nothing in it is pickled."""
-    # Member names may not hold a slash on every platform: numbered, with the names beside them.
+def save(arrays: Dict[str, np.ndarray], folder: str) -> None:
+    """As one ``.npy`` file each, with a list of their names beside them; nothing is pickled."""
+    os.makedirs(folder, exist_ok=True)
     names = sorted(arrays)
-    numbered = {"a{}".format(index): arrays[name] for index, name in enumerate(names)}
-    with open(path, "wb") as file:
-        np.savez(file, names=np.array(names), **numbered)
+    for index, name in enumerate(names):
+        path = os.path.join(folder, "{}.npy".format(index))
+        np.save(path, np.ascontiguousarray(arrays[name]).reshape(arrays[name].shape))
+    with open(os.path.join(folder, NAMES), "w", encoding="utf-8") as file:
+        json.dump(names, file)
 
 
-def read(path: str) -> Dict[str, np.ndarray]:
-    """What ``save`` wrote. Raises ValueError for a file that holds anything but arrays."""
-    with np.load(path, allow_pickle=False) as file:
-        return {str(name): file["a{}".format(i)] for i, name in enumerate(file["names"])}
+def read(folder: str) -> Dict[str, np.ndarray]:
+    """What ``save`` wrote, mapped and not copied: a network's gradients may be a gigabyte.
+
+    Raises ValueError for a file that holds anything but an array.
+    """
+    with open(os.path.join(folder, NAMES), encoding="utf-8") as file:
+        names = json.load(file)
+    return {
+        name: np.load(
+            os.path.join(folder, "{}.npy".format(index)), mmap_mode="r", allow_pickle=False
+        )
+        for index, name in enumerate(names)
+    }

@@ -231,7 +231,7 @@ def test_a_job_of_another_schema_ends_the_worker(main: Callable[..., Any]) -> No
 def test_results_instead_of_times(
     main: Callable[..., Any], tmp_path: Path, tiny_network: Network
 ) -> None:
-    path = tmp_path / "results.npz"
+    path = tmp_path / "results"
     check = {
         "name": "tiny",
         "network": tiny_network.to_json(),
@@ -259,8 +259,8 @@ def test_arrays_come_back_as_they_were_saved(tmp_path: Path) -> None:
         "gradient/conv1/3x3.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
         "losses": np.zeros(0),
     }
-    compute.save(arrays, str(tmp_path / "x.npz"))
-    found = compute.read(str(tmp_path / "x.npz"))
+    compute.save(arrays, str(tmp_path / "x"))
+    found = compute.read(str(tmp_path / "x"))
     assert found.keys() == arrays.keys()
     for name, value in arrays.items():
         np.testing.assert_array_equal(found[name], value)

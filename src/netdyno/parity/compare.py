@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,9 @@ from netdyno.networks import Network
 from netdyno.parity.tolerance import Tolerance
 
 __all__ = ["TensorResult", "compare"]
+
+# Elements held in double precision at once: temporaries that fit a cache, however large the tensor.
+CHUNK = 2**17
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -52,24 +56,32 @@ def _tensor(name: str, found: Arrays, expected: Arrays, bound: float) -> TensorR
     if name not in found or name not in expected:
         side = "computed" if name not in found else "known to the reference"
         return TensorResult(name, None, bound, problem=f"is not {side}")
-    own = np.asarray(found[name], np.float64)
-    reference = np.asarray(expected[name], np.float64)
+    own, reference = np.asarray(found[name]), np.asarray(expected[name])
     if own.shape != reference.shape:
         return TensorResult(
             name, None, bound, problem=f"has shape {own.shape}, should be {reference.shape}"
         )
-    if not np.isfinite(own).all():
-        return TensorResult(name, None, bound, problem="has values that are not finite")
-    difference = np.abs(own - reference)
-    norm = float(np.linalg.norm(reference))
-    worst = np.unravel_index(int(difference.argmax()), difference.shape)
+    squares = reference_squares = 0.0
+    worst, farthest = 0, -1.0
+    for begin in range(0, own.size, CHUNK):
+        part = own.reshape(-1)[begin : begin + CHUNK].astype(np.float64)
+        reference_part = reference.reshape(-1)[begin : begin + CHUNK].astype(np.float64)
+        if not np.isfinite(part).all():
+            return TensorResult(name, None, bound, problem="has values that are not finite")
+        difference = np.abs(part - reference_part)
+        squares += float(difference @ difference)
+        reference_squares += float(reference_part @ reference_part)
+        if difference.max() > farthest:
+            farthest = float(difference.max())
+            worst = begin + int(difference.argmax())
+    norm = math.sqrt(reference_squares)
     return TensorResult(
         name,
-        float(np.linalg.norm(difference)) / norm if norm else float(difference.max()),
+        math.sqrt(squares) / norm if norm else max(farthest, 0.0),
         bound,
-        tuple(int(i) for i in worst),
-        float(own[worst]),
-        float(reference[worst]),
+        tuple(int(i) for i in np.unravel_index(worst, own.shape)),
+        float(own.reshape(-1)[worst]),
+        float(reference.reshape(-1)[worst]),
     )
 
 

@@ -64,7 +64,7 @@ def compute(
             outcomes[event["name"]] = Outcome(event["status"], redact(event["reason"]))
 
     with tempfile.TemporaryDirectory(prefix="netdyno-parity-") as folder:
-        paths = [Path(folder) / f"{index}.npz" for index in range(len(checks))]
+        paths = [Path(folder) / str(index) for index in range(len(checks))]
         data = job(cell, SEED)
         data["hyperparameters"] = HYPERPARAMETERS
         data["checks"] = [
