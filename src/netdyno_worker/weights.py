@@ -16,7 +16,6 @@ import numpy as np
 
 from netdyno_worker.network import Network
 
-
 # Integers drawn at once; even, since each draw of 64 bits gives two. Temporaries that fit a cache
 # make large arrays four times faster than drawing them whole.
 CHUNK = 2**17
@@ -112,6 +111,6 @@ def batch(
     """
     shape = (batch_size,) + network.input_shape
     images = uniform(seed, "images", shape, -image_scale, image_scale)
+    drawn = _draw(_generator(seed, "labels"), batch_size)
     # The bias of a remainder is below classes / 2^32: no matter for labels.
-    labels = (_draw(_generator(seed, "labels"), batch_size) % np.uint32(network.classes)).astype(np.int32)
-    return images, labels
+    return images, (drawn % np.uint32(network.classes)).astype(np.int32)
