@@ -77,6 +77,14 @@ class Adapter(abc.ABC):
     def gradients(self) -> Dict[str, np.ndarray]:
         """By parameter name, of the last ``forward_backward``."""
 
+    def input_gradient(self) -> np.ndarray:
+        """Of the loss by the batch's images, ``(N, C, H, W)``. For parity checks: never timed.
+
+        Raises:
+            UnsupportedError: the adapter has no way to compute it.
+        """
+        raise UnsupportedError("this adapter gives no gradient by the images")
+
     @abc.abstractmethod
     def parameters(self) -> Dict[str, np.ndarray]:
         """By name, as they are now."""

@@ -18,7 +18,8 @@ NAMES = "names.json"
 def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
     """Loss, logits, running statistics and gradients of one batch; then of some train steps.
 
-    Keys: ``loss``, ``logits``, ``running/NAME``, ``gradient/NAME``; and with train steps
+    Keys: ``loss``, ``logits``, ``running/NAME``, ``gradient/NAME`` (``gradient/images`` when it is
+    asked for); and with train steps
     ``losses`` (before each step) and ``update/NAME`` (parameter after them less parameter before).
     """
     start = weights.Parameters(check.network, seed)
@@ -41,6 +42,8 @@ def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
         found["running/" + name] = np.array(value)
     for name, value in adapter.gradients().items():
         found["gradient/" + name] = np.array(value)
+    if check.input_gradient:
+        found["gradient/images"] = np.array(adapter.input_gradient())
     if check.train_steps:
         found.update(_train(adapter, start, check.train_steps))
     return found

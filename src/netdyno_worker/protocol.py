@@ -42,6 +42,7 @@ class Check(NamedTuple):
     """One network to compute for a parity check, its arrays to be written to ``results``.
 
     ``image_scale``: images are uniform in ±image_scale. ``train_steps``: 0 for none.
+    ``input_gradient``: the gradient by the images too.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Check(NamedTuple):
     image_scale: float
     train_steps: int
     results: str
+    input_gradient: bool = False
 
 
 class Job(NamedTuple):

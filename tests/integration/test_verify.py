@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 
+from netdyno.frameworks import framework
 from netdyno.networks.builder import Builder
-from netdyno.parity.verify import Verification, Verifier
+from netdyno.parity.verify import Verification, Verifier, checks_of
 from tests.integration.conftest import cell, environment_of
 from tests.small_network import small_network
 
@@ -53,3 +55,26 @@ def test_a_network_with_that_layer_is_refused(verifier: Verifier) -> None:
     found = verifier.verify(cell("mxnet", "symbol", network), environment_of("mxnet"))
     assert not found.passed
     assert re.search(r"Pool reduction=average .*ceil_mode=True", found.reason)
+    assert "the backward pass, at Conv 'c'" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("mxnet", "symbol"),
+        ("mxnet", "hybrid"),
+        ("tensorflow", "graph"),
+        ("tensorflow", "xla"),
+        ("pytorch", "eager"),
+        ("jax", "jit"),
+    ],
+)
+def test_the_gradient_by_the_images(verifier: Verifier, name: str, mode: str) -> None:
+    network = small_network(lrn=name != "mxnet")  # MXNet's LRN is in single precision only
+    (check,) = [c for c in checks_of(network) if c.name == network.name]
+    asked = dataclasses.replace(check, name="with images", train_steps=0, input_gradient=True)
+    for layout in framework(name).modes[mode].layouts:
+        found = verifier.run(cell(name, mode, network, layout), environment_of(name), [asked])
+        assert [result.status for result in found] == ["passed", "passed"]
+        for result in found:
+            assert "gradient/images" in {tensor.name for tensor in result.tensors}

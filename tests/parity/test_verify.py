@@ -58,6 +58,16 @@ def test_what_computes_nothing_fails(
     assert not found.passed
     assert {c.status for c in found.checks} == {"failed"}
     assert "small layers (fp32): loss is" in found.reason
+    assert found.reason.endswith("; the first layer that differs: Conv 'c1'")
+
+
+def test_the_gradient_by_the_images_when_asked(here: Environment, make_cell: MakeCell) -> None:
+    cell = make_cell(framework="numpy", mode="plain", precision="fp64", network=small_network())
+    for asked in (False, True):
+        found = Verifier(here, REDACT, input_gradient=asked).verify(cell, here)
+        assert found.passed
+        for result in found.checks:
+            assert ("gradient/images" in {t.name for t in result.tensors}) is asked
 
 
 @pytest.mark.parametrize(

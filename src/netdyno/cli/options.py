@@ -9,7 +9,18 @@ import click
 from netdyno.errors import NetdynoError
 from netdyno.plan.request import duration
 
-__all__ = ["Duration", "Integers", "Names"]
+__all__ = [
+    "Duration",
+    "Integers",
+    "Names",
+    "device_option",
+    "frameworks_option",
+    "layout_option",
+    "modes_option",
+    "networks_option",
+    "precision_option",
+    "python_option",
+]
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -52,3 +63,23 @@ class Duration(click.ParamType[float]):
             return duration(value)
         except NetdynoError as error:
             self.fail(str(error), param, ctx)
+
+
+# What several commands take, spelt and explained once.
+frameworks_option = click.option(
+    "--frameworks", type=Names(), help="Default: mxnet, tensorflow, pytorch, jax."
+)
+modes_option = click.option(
+    "--modes", type=Names(), help="Default: the first mode of each; 'all' for all."
+)
+networks_option = click.option(
+    "--networks", type=Names(), help="See `netdyno networks`. Default: alexnet_owt,googlenet."
+)
+device_option = click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")
+precision_option = click.option("--precision", type=Names(), help="fp32 or fp64. Default: fp32.")
+layout_option = click.option(
+    "--layout", type=Names(), help="nchw or nhwc. Default: the framework's own."
+)
+python_option = click.option(
+    "--python", multiple=True, metavar="FRAMEWORK=PATH", help="Use this interpreter."
+)

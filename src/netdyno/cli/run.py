@@ -15,7 +15,18 @@ from typing import Any
 import click
 
 from netdyno import environments
-from netdyno.cli.options import Duration, Integers, Names
+from netdyno.cli.options import (
+    Duration,
+    Integers,
+    Names,
+    device_option,
+    frameworks_option,
+    layout_option,
+    modes_option,
+    networks_option,
+    precision_option,
+    python_option,
+)
 from netdyno.cli.terminal import console, print_json, progress_console
 from netdyno.errors import NetdynoError
 from netdyno.frameworks import framework
@@ -48,16 +59,14 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--frameworks", type=Names(), help="Default: mxnet, tensorflow, pytorch, jax.")
-@click.option("--modes", type=Names(), help="Default: the first mode of each; 'all' for all.")
-@click.option(
-    "--networks", type=Names(), help="See `netdyno networks`. Default: alexnet_owt,googlenet."
-)
+@frameworks_option
+@modes_option
+@networks_option
 @click.option("--batch-size", type=Integers(), help="Images in a batch. Default: 32.")
-@click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")
+@device_option
 @click.option("--threads", type=Integers(), help="On CPU. Default: all usable cores.")
-@click.option("--precision", type=Names(), help="fp32 or fp64. Default: fp32.")
-@click.option("--layout", type=Names(), help="nchw or nhwc. Default: the framework's own.")
+@precision_option
+@layout_option
 @click.option(
     "--host-allocator",
     type=Names(),
@@ -68,7 +77,7 @@ Examples:
 @click.option("--trial-timeout", type=Duration(), help="End a trial after this. Default: 10m.")
 @click.option("--seed", type=int, help="Of weights, images and the order. Default: 1.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder. Default: runs/TIME.")
-@click.option("--python", multiple=True, metavar="FRAMEWORK=PATH", help="Use this interpreter.")
+@python_option
 @click.option(
     "--unverified", is_flag=True, help="Measure without parity checks, and say so everywhere."
 )

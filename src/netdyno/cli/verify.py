@@ -9,7 +9,15 @@ from typing import Any
 import click
 
 from netdyno import environments
-from netdyno.cli.options import Names
+from netdyno.cli.options import (
+    device_option,
+    frameworks_option,
+    layout_option,
+    modes_option,
+    networks_option,
+    precision_option,
+    python_option,
+)
 from netdyno.cli.run import redactor
 from netdyno.cli.terminal import console, print_json, progress_console
 from netdyno.frameworks import framework
@@ -24,20 +32,24 @@ from netdyno.store.run_folder import now
 
 
 @click.command()
-@click.option("--frameworks", type=Names(), help="Default: mxnet, tensorflow, pytorch, jax.")
-@click.option("--modes", type=Names(), help="Default: the first mode of each; 'all' for all.")
-@click.option(
-    "--networks", type=Names(), help="See `netdyno networks`. Default: alexnet_owt,googlenet."
-)
-@click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")
-@click.option("--precision", type=Names(), help="fp32 or fp64. Default: fp32.")
-@click.option("--layout", type=Names(), help="nchw or nhwc. Default: the framework's own.")
+@frameworks_option
+@modes_option
+@networks_option
+@device_option
+@precision_option
+@layout_option
 @click.option("--layers", is_flag=True, help="Also single layers of random shapes.")
-@click.option("--python", multiple=True, metavar="FRAMEWORK=PATH", help="Use this interpreter.")
+@click.option("--input-gradient", is_flag=True, help="Also the gradient by the images.")
+@python_option
 @click.option("--verbose", "-v", is_flag=True, help="Every tensor, not only the worst.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def command(
-    layers: bool, python: tuple[str, ...], verbose: bool, as_json: bool, **axes: Any
+    layers: bool,
+    input_gradient: bool,
+    python: tuple[str, ...],
+    verbose: bool,
+    as_json: bool,
+    **axes: Any,
 ) -> int:
     """Hold frameworks against a reference in double precision.
 
@@ -53,7 +65,7 @@ def command(
     }
     reference = environments.find(framework("numpy"), settings)
     redact = redactor(settings, found)
-    verifier = Verifier(reference, redact)
+    verifier = Verifier(reference, redact, input_gradient=input_gradient)
     store = CertificateStore(settings.home / "certificates")
     progress = progress_console()
     done: list[Verification] = []

@@ -30,13 +30,14 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 @dataclass(frozen=True)
 class Check:
-    """One network to be computed; ``images`` are uniform in ±``image_scale``."""
+    """One network to be computed: see ``Check`` of netdyno_worker/protocol.py."""
 
     name: str
     network: Network
     batch_size: int
     image_scale: float
     train_steps: int
+    input_gradient: bool = False
 
 
 @dataclass(frozen=True)

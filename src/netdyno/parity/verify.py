@@ -20,6 +20,7 @@ from netdyno.parity.conditions import (
     SHEET_IMAGE_SCALE,
     TRAIN_STEPS,
 )
+from netdyno.parity.locate import first_difference, probed
 from netdyno.parity.sheet import network_sheet, random_sheets
 from netdyno.parity.subject import Arrays, Check, Computed, compute
 from netdyno.parity.tolerance import tolerance
@@ -37,7 +38,8 @@ class CheckResult:
 
     ``status``: ``passed``, ``failed`` (it differs; ``tensors`` say where), ``skipped`` (the
     framework cannot express it), ``crashed`` (it gave no result) or ``known bug`` (it differs, and
-    the framework is known to be wrong there); ``reason`` says why.
+    the framework is known to be wrong there); ``reason`` says why. ``first_layer``: where a whole
+    network that differs does so first.
     """
 
     name: str
@@ -45,6 +47,7 @@ class CheckResult:
     status: Literal["passed", "failed", "skipped", "crashed", "known bug"]
     reason: str = ""
     tensors: tuple[TensorResult, ...] = ()
+    first_layer: str = ""
 
     @property
     def failures(self) -> list[TensorResult]:
@@ -85,7 +88,9 @@ class Verification:
                 first = check.failures[0]
                 count = len(check.failures)
                 more = f" and {count - 1} more" if count > 1 else ""
-                return f"{check.name} ({check.precision}): {describe(first)}{more}"
+                text = f"{check.name} ({check.precision}): {describe(first)}{more}"
+                layers = [c.first_layer for c in self.checks if c.first_layer]
+                return f"{text}; the first layer that differs: {layers[0]}" if layers else text
             if check.status == "crashed":
                 return f"{check.name} ({check.precision}): {check.reason}"
         return "" if self.passed else "; ".join(c.reason for c in self.checks if c.reason)
@@ -104,16 +109,39 @@ class Verifier:
     Args:
         reference: the environment of the NumPy reference.
         redact: takes this machine's paths out of reasons.
+        input_gradient: compare the gradient by the images too.
     """
 
-    def __init__(self, reference: Environment, redact: Redactor) -> None:
+    def __init__(
+        self, reference: Environment, redact: Redactor, *, input_gradient: bool = False
+    ) -> None:
         self._reference = reference
         self._redact = redact
+        self._input_gradient = input_gradient
         self._known: dict[str, Arrays] = {}
 
     def verify(self, cell: Cell, environment: Environment) -> Verification:
         """Run all checks of ``cell``: its layers and itself, in its precision and in double."""
-        return Verification(cell, tuple(self.run(cell, environment, checks_of(cell.network))))
+        results = self.run(cell, environment, checks_of(cell.network))
+        # Once, where it is clearest: double precision comes last.
+        differing = [r for r in results if r.status == "failed" and r.name == cell.network.name]
+        if differing:
+            first = self._first_layer(cell, environment, differing[-1].precision)
+            located = dataclasses.replace(differing[-1], first_layer=first)
+            results[results.index(differing[-1])] = located
+        return Verification(cell, tuple(results))
+
+    def _first_layer(self, cell: Cell, environment: Environment, precision: str) -> str:
+        network = _without_dropout(cell.network)
+        seen = probed(network)
+        check = Check(seen.name, seen, BATCH_SIZE, NETWORK_IMAGE_SCALE, train_steps=0)
+        subject = dataclasses.replace(cell, precision=precision, batch_size=BATCH_SIZE)
+        computed = compute(subject, environment, [check], self._redact)
+        if check.name not in computed.arrays:
+            return ""  # too large perhaps; the tensors that differ are told all the same
+        bounds = tolerance(network, precision, BATCH_SIZE)
+        tensors = compare(seen, computed.arrays[check.name], self._expected(check), bounds)
+        return first_difference(network, tensors, bounds)
 
     def verify_layers(self, cell: Cell, environment: Environment, seed: int = 1) -> Verification:
         """Run single layers of random geometry the way ``cell`` runs; its network is left out.
@@ -130,6 +158,8 @@ class Verifier:
         self, cell: Cell, environment: Environment, checks: Sequence[Check]
     ) -> list[CheckResult]:
         """Run ``checks`` in ``cell``'s precision and, where its framework has it, in double."""
+        if self._input_gradient:
+            checks = [dataclasses.replace(check, input_gradient=True) for check in checks]
         spec = framework(cell.framework)
         strict = STRICT in spec.precisions and cell.precision != STRICT
         results: list[CheckResult] = []

@@ -81,6 +81,9 @@ def _print_details(verification: Verification, console: Console, verbose: bool) 
         if not verbose and len(check.failures) > FEW:
             more = len(check.failures) - FEW
             console.print(f"{where}, {check.name}: and {more} more (--verbose)", markup=False)
+        if check.first_layer:
+            text = f"{where}, {check.name}: the first layer that differs: {check.first_layer}"
+            console.print(text, style="red", markup=False, soft_wrap=True)
         if check.reason:
             text = f"{where}, {check.name} ({check.precision}): {check.reason}"
             console.print(text, style=STYLES[check.status], markup=False, soft_wrap=True)
@@ -102,6 +105,7 @@ def verifications_json(verifications: Sequence[Verification]) -> dict[str, Any]:
                         "precision": check.precision,
                         "status": check.status,
                         "reason": check.reason,
+                        "first_layer": check.first_layer,
                         "tensors": [
                             {**dataclasses.asdict(tensor), "passed": tensor.passed}
                             for tensor in check.tensors

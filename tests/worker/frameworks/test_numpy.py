@@ -105,7 +105,7 @@ def check_gradients(adapter: Adapter, entries: int = 12, step: float = 1e-5) -> 
     """Against central differences, at some entries of each array and of the images."""
     adapter.forward_backward()
     arrays = {**adapter._parameters, "images": adapter._images}
-    found = {**adapter.gradients(), "images": adapter.input_gradient}
+    found = {**adapter.gradients(), "images": adapter.input_gradient()}
     random = np.random.default_rng(7)
     for name, array in arrays.items():
         assert found[name].shape == array.shape
@@ -271,7 +271,7 @@ def test_of_equal_values_the_first_is_the_greatest(make_job: MakeJob) -> None:
     adapter = loaded(make_job(ending(Pool("x", IMAGES, "max", (2, 2), (2, 2))), batch_size=1))
     adapter._images[...] = 1.0
     adapter.forward_backward()
-    gradient = adapter.input_gradient[0, 0]
+    gradient = adapter.input_gradient()[0, 0]
     assert (gradient[0::2, 0::2][:2, :3] != 0).all()
     assert np.count_nonzero(gradient) == 2 * 3
 

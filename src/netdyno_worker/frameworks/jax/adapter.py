@@ -57,7 +57,11 @@ class Adapter(Base):
             parameters = jax.tree.map(lambda w, v: w - rate * v, parameters, momenta)
             return loss, parameters, momenta, running
 
+        def by_images(images, parameters, running, labels, key):
+            return network(parameters, running, images, labels, key)[1]
+
         self._forward = jax.jit(network)
+        self._by_images = jax.jit(jax.grad(by_images))
         self._gradients_of = jax.jit(gradients)
         self._step = jax.jit(step, donate_argnums=(0, 1, 2))
         # Whether anything random happens decides if a key must change from call to call.
@@ -129,6 +133,14 @@ class Adapter(Base):
 
     def gradients(self) -> Dict[str, np.ndarray]:
         return {name: self._outward(np.asarray(g)) for name, g in self._gradients.items()}
+
+    def input_gradient(self) -> np.ndarray:
+        found = np.asarray(
+            self._by_images(
+                self._images, self._parameters, self._running, self._labels, self._next_key()
+            )
+        )
+        return found.transpose(0, 3, 1, 2) if self.channels_last else found
 
     def parameters(self) -> Dict[str, np.ndarray]:
         return {name: self._outward(np.asarray(w)) for name, w in self._parameters.items()}

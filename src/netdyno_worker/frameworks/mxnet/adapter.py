@@ -78,6 +78,9 @@ class Adapter(Base):
         names = self.job.network.parameter_shapes()
         return {name: self.run.gradient(name).asnumpy() for name in names}
 
+    def input_gradient(self) -> np.ndarray:
+        return self.run.input_gradient().asnumpy()
+
     def parameters(self) -> Dict[str, np.ndarray]:
         names = self.job.network.parameter_shapes()
         return {name: self.run.weight(name).asnumpy() for name in names}
@@ -155,6 +158,10 @@ class _Mode(abc.ABC):
     def forward_backward(self) -> None: ...
 
     @abc.abstractmethod
+    def input_gradient(self) -> Any:
+        """The NDArray of the gradient by the images."""
+
+    @abc.abstractmethod
     def update(self) -> None: ...
 
 
@@ -163,20 +170,20 @@ class _Executor(_Mode):
 
     def __init__(self, adapter: Adapter) -> None:
         self.mx, self.job = adapter.mx, adapter.job
-        network = self.job.network
-        images = (self.job.batch_size,) + network.input_shape
-        self.names = list(network.parameter_shapes())
-        required = dict.fromkeys(self.names, "write")
-        required.update(images="null", labels="null")
-        inputs = set(self.names) | set(required)
-        self.executor = adapter.outputs.simple_bind(
-            adapter.device,
+        self.adapter = adapter
+        self.names = list(self.job.network.parameter_shapes())
+        self.executor = self._bind(images="null")
+        self.logits, self.loss = self.executor.outputs
+
+    def _bind(self, **gradients: str) -> Any:
+        required = {**dict.fromkeys(self.names, "write"), "labels": "null", **gradients}
+        return self.adapter.outputs.simple_bind(
+            self.adapter.device,
             grad_req=required,
-            type_dict=dict.fromkeys(inputs, adapter.dtype),
-            images=images,
+            type_dict=dict.fromkeys(required, self.adapter.dtype),
+            images=(self.job.batch_size,) + self.job.network.input_shape,
             labels=(self.job.batch_size,),
         )
-        self.logits, self.loss = self.executor.outputs
 
     def weight(self, name: str) -> Any:
         return self.executor.arg_dict[name]
@@ -204,6 +211,13 @@ class _Executor(_Mode):
     def forward_backward(self) -> None:
         self.executor.forward(is_train=True)
         self.executor.backward()
+
+    def input_gradient(self) -> Any:
+        executor = self._bind(images="write")
+        executor.copy_params_from(self.executor.arg_dict, self.executor.aux_dict)
+        executor.forward(is_train=True)
+        executor.backward()
+        return executor.grad_dict["images"]
 
     def update(self) -> None:
         for name in self.names:
@@ -270,6 +284,13 @@ class _Block(_Mode):
     def forward_backward(self) -> None:
         self.forward()
         self.loss.backward()
+
+    def input_gradient(self) -> Any:
+        images = self.images.copy()
+        images.attach_grad()
+        with self.mx.autograd.record():
+            _, loss = self.block(images, self.labels)
+        return self.mx.autograd.grad(loss, [images])[0]
 
     def update(self) -> None:
         self.trainer.step(1)  # the loss is a mean already

@@ -88,7 +88,7 @@ class Adapter(Base):
                 self._gradients.update({layer.name + "." + k: g for k, g in own.items()})
             for name, gradient in zip(layer.inputs, by_inputs):
                 by_output[name] = by_output[name] + gradient if name in by_output else gradient
-        self.input_gradient = by_output[INPUT]
+        self._by_images = by_output[INPUT]
 
     def train_step(self) -> None:
         self.forward_backward()
@@ -110,6 +110,10 @@ class Adapter(Base):
 
     def gradients(self) -> Dict[str, np.ndarray]:
         return {name: self._gradients[name] for name in self._parameters}
+
+    def input_gradient(self) -> np.ndarray:
+        self.forward_backward()
+        return self._by_images
 
     def parameters(self) -> Dict[str, np.ndarray]:
         return dict(self._parameters)

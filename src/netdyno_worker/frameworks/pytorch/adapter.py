@@ -94,6 +94,12 @@ class Adapter(Base):
     def gradients(self) -> Dict[str, np.ndarray]:
         return {name: value.grad.cpu().numpy() for name, value in self.names.items()}
 
+    def input_gradient(self) -> np.ndarray:
+        images = self.images.detach().requires_grad_()
+        _, loss = self.run(images, self.labels)
+        (gradient,) = self.torch.autograd.grad(loss, images)
+        return gradient.cpu().numpy()
+
     def parameters(self) -> Dict[str, np.ndarray]:
         return {name: value.detach().cpu().numpy().copy() for name, value in self.names.items()}
 

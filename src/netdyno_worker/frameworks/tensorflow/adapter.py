@@ -72,6 +72,12 @@ class Adapter(Base):
                 _, loss = run(images, labels)
             return loss, tape.gradient(loss, variables)
 
+        def by_images(images, labels):
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(images)
+                _, loss = run(images, labels)
+            return tape.gradient(loss, images)
+
         def step(images, labels):
             loss, grads = gradients(images, labels)
             for variable, velocity, gradient in zip(variables, velocities, grads):
@@ -88,6 +94,7 @@ class Adapter(Base):
         xla = self.job.mode == "xla"
         self._forward = tf.function(run, jit_compile=xla)
         self._gradients_of = tf.function(gradients, jit_compile=xla)
+        self._by_images = tf.function(by_images, jit_compile=xla)
         self._step = tf.function(step, jit_compile=xla)
 
     def load(self, parameters: Mapping[str, np.ndarray]) -> None:
@@ -133,6 +140,10 @@ class Adapter(Base):
             name: _outward(gradient.numpy())
             for name, gradient in zip(self.variables, self._gradients)
         }
+
+    def input_gradient(self) -> np.ndarray:
+        with self.tf.device(self.device):
+            return self._by_images(self._images, self._labels).numpy().transpose(0, 3, 1, 2)
 
     def parameters(self) -> Dict[str, np.ndarray]:
         return {name: _outward(variable.numpy()) for name, variable in self.variables.items()}
