@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from netdyno.networks import build
 from netdyno.parity.compare import compare
 from netdyno.parity.tolerance import Tolerance, tolerance
 from tests.small_network import small_network
@@ -96,8 +97,19 @@ def test_bounds_follow_precision_and_ties_are_for_single_precision_only() -> Non
 
 
 def test_bounds_by_hand() -> None:
-    """8 u sqrt(K) L: the dense head reads 32 values, the longest sum is over c1's outputs."""
+    """16 u sqrt(K) L: the dense head reads 32 values, the longest sum is over c1's outputs."""
     # c1 gives 17 x 16 positions, two images; d1 has 32 x 180 weights, a bias of batch terms.
     # The longest path has c1, LRN, b/1, batch norm (or b/2), d1 and d2.
-    expected = 8 * 2.0**-53 * (2 * 17 * 16) ** 0.5 * 6
-    assert tolerance(NETWORK, "fp64", 2).forward == pytest.approx(expected)
+    expected = 16 * 2.0**-53 * (2 * 17 * 16) ** 0.5 * 6
+    assert tolerance(NETWORK, "fp64", 2).forward == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+def test_what_flips_may_do_by_hand() -> None:
+    """2e-2 for a few; in a deep network the root of ReLUs and max pools times a value's error."""
+    small = tolerance(NETWORK, "fp32", 2)
+    assert small.gradient - small.forward == pytest.approx(2e-2)
+    deep = tolerance(build("resnet50"), "fp32", 2)
+    # 49 ReLUs and a max pool in a row; 50 convolutions and dense layers; the longest sum is over
+    # the positions of conv1 in two images.
+    error = 2.0**-24 * (2 * 112 * 112 * 50) ** 0.5
+    assert deep.gradient - deep.forward == pytest.approx((error * 50) ** 0.5)

@@ -84,3 +84,11 @@ def test_every_layer_is_seen_but_those_that_only_pass_on() -> None:
     for layer in network.layers:
         passes_on = isinstance(layer, Flatten | Dropout | SoftmaxCrossEntropy)
         assert (f"{layer.name} probe" in heads) is not passes_on
+
+
+def test_nothing_is_left_that_nobody_reads() -> None:
+    """The single convolutions end in a Flatten that only the loss reads."""
+    network = probed(build("conv_l1"))
+    read = {name for layer in network.layers for name in layer.inputs}
+    for layer in network.layers:
+        assert layer.name in read or isinstance(layer, SoftmaxCrossEntropy)

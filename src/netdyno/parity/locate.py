@@ -15,6 +15,8 @@ __all__ = ["first_difference", "probed"]
 # labels cancel, and rounding errors are all that is left of them.
 HEAD_CLASSES = 3
 HEAD = "{} probe"
+# They give what the layer before them gave.
+PASSING_ON = (Flatten, Dropout)
 
 
 def probed(network: Network) -> Network:
@@ -23,12 +25,13 @@ def probed(network: Network) -> Network:
     The gradient of a head's weights is the layer's output seen through it, at full resolution.
     """
     layers: list[Layer] = []
+    kept = _kept(network)
     for layer in network.layers:
-        if isinstance(layer, SoftmaxCrossEntropy):
+        if layer.name not in kept:
             continue
         layers.append(layer)
-        if isinstance(layer, Flatten | Dropout):
-            continue  # they only pass on what the layer before them gave
+        if isinstance(layer, PASSING_ON):
+            continue
         head, reads = HEAD.format(layer.name), layer.name
         if len(network.shapes[layer.name]) == 3:
             reads = f"{head} flat"
@@ -36,6 +39,18 @@ def probed(network: Network) -> Network:
         layers.append(Dense(head, (reads,), HEAD_CLASSES))
         layers.append(SoftmaxCrossEntropy(f"{head} loss", (head,)))
     return Network(f"{network.name}, every layer", network.input_shape, tuple(layers))
+
+
+def _kept(network: Network) -> set[str]:
+    """All but the losses, and what only passes something on to them: nothing would read it."""
+    read: set[str] = set()
+    kept: set[str] = set()
+    for layer in reversed(network.layers):
+        needed = layer.name in read or not isinstance(layer, PASSING_ON)
+        if needed and not isinstance(layer, SoftmaxCrossEntropy):
+            kept.add(layer.name)
+            read.update(layer.inputs)
+    return kept
 
 
 def first_difference(network: Network, found: Sequence[TensorResult], bounds: Tolerance) -> str:
