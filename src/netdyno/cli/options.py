@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from netdyno.errors import NetdynoError
 from netdyno.plan.request import duration
 
-__all__ = ["Duration", "Integers", "Names"]
+__all__ = ["Duration", "ImageShape", "Integers", "Names"]
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -52,3 +53,17 @@ class Duration(click.ParamType[float]):
             return duration(value)
         except NetdynoError as error:
             self.fail(str(error), param, ctx)
+
+
+class ImageShape(click.ParamType[tuple[int, ...]]):
+    """Channels, height and width: ``3,224,224``."""
+
+    name = "C,H,W"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        sizes = re.fullmatch(r"([1-9]\d{0,5}),([1-9]\d{0,5}),([1-9]\d{0,5})", value, re.ASCII)
+        if not sizes:
+            self.fail(f"'{value}' is not like 3,224,224: channels, height, width", param, ctx)
+        return tuple(int(size) for size in sizes.groups())
