@@ -26,7 +26,8 @@ def read(path: Path, *, name: str | None = None, input_shape: Shape | None = Non
     Raises:
         NetdynoError: the file cannot be read, or holds what is not supported; with file and place.
     """
-    name = name and check_name(name)
+    if name is not None:
+        check_name(name)
     ending = path.suffix.lower()
     data = _content(path)
     stem = re.sub(r"[^\w.+-]+", "_", path.stem)
@@ -45,15 +46,10 @@ def read(path: Path, *, name: str | None = None, input_shape: Shape | None = Non
     raise NetdynoError(f"{path}: a network comes from a .prototxt, .onnx or .json file")
 
 
-def check_name(name: str) -> str:
-    """``name``, if it can stand in tables, keys and file names.
-
-    Raises:
-        NetdynoError: it cannot.
-    """
+def check_name(name: str) -> None:
+    """Raises NetdynoError where ``name`` cannot stand in tables, keys and file names."""
     if not NAME.fullmatch(name):
         raise NetdynoError(f"'{name}' cannot name a network: use letters, digits and _ . + - only")
-    return name
 
 
 def _content(path: Path) -> bytes:
@@ -81,7 +77,9 @@ def _read_json(path: Path, data: bytes, name: str | None, stem: str) -> Imported
         raise NetdynoError(f"{path} is not valid JSON: {error}") from None
     try:
         if isinstance(document, dict):
-            document["name"] = check_name(name or document.get("name") or stem)
-        return Imported(network_from_json(document))
+            document["name"] = name or document.get("name", stem)
+        network = network_from_json(document)
+        check_name(network.name)
+        return Imported(network)
     except NetdynoError as error:
         raise NetdynoError(f"{path}: {error}") from None

@@ -79,6 +79,7 @@ class Assembly:
 
     def define_softmax(self, value: str, logits: str) -> None:
         """``value`` are the probabilities of what layer ``logits`` puts out."""
+        self._check_logits(logits)
         self.define(value, logits)
         self._logits_of[value] = logits
 
@@ -138,13 +139,19 @@ class Assembly:
 
     def loss(self, logits: str, name: str, weight: float = 1.0) -> None:
         """Softmax cross-entropy on a layer, which puts out a number for each class."""
-        shape = self.shape(logits)
-        if len(shape) == 3 and shape[1:] != (1, 1):
-            raise NetdynoError(
-                f"a softmax over maps of {shape_text(shape)} is not supported: a network ends in "
-                "one number for each class"
-            )
+        self._check_logits(logits)
         self.add(SoftmaxCrossEntropy(name, (self.flat(logits),), weight))
+
+    def _check_logits(self, layer: str) -> None:
+        if self._has_maps(layer):
+            raise NetdynoError(
+                f"a softmax over maps of {shape_text(self.shape(layer))} is not supported: "
+                "a network ends in one number for each class"
+            )
+
+    def _has_maps(self, layer: str) -> bool:
+        """Whether it puts out more than one number for each channel."""
+        return len(self.shape(layer)) == 3 and self.shape(layer)[1:] != (1, 1)
 
     def ends(self) -> list[str]:
         """The layers that no other reads, but for losses."""
@@ -165,8 +172,14 @@ class Assembly:
                 f"ends in {', '.join(ends)}: netdyno trains one classifier; keep one of these, "
                 "or give each a loss"
             )
-        self.loss(ends[0], "loss")
-        self.note(f"a softmax cross-entropy on '{ends[0]}' was added: the file has no loss")
+        (end,) = ends
+        if self._has_maps(end):
+            end = self.global_pool(end, "global_pool", "average")
+            self.note(
+                f"a global average pooling was added: the file ends in the maps of '{ends[0]}'"
+            )
+        self.loss(end, "loss")
+        self.note(f"a softmax cross-entropy on '{end}' was added: the file has no loss")
 
     def network(self, name: str, source: str) -> Imported:
         """What was read, without the layers that lead to no loss."""
