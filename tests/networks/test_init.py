@@ -129,7 +129,6 @@ def test_what_names_no_file(spec: str) -> None:
         ("bad.json", b"\xff", "{} is not a text file in UTF-8"),
         ("bad.json", b"[" * 100_000, "{} is not valid JSON"),
         ("bad.json", b"[]", "{}: is no neutral network"),
-
         ("bad.prototxt", b"\xff", "{} is not a text file in UTF-8"),
         ("bad.prototxt", b"layer {", "{}:1: this block has no"),
     ],

@@ -51,7 +51,9 @@ Examples:
 @click.option("--frameworks", type=Names(), help="Default: mxnet, tensorflow, pytorch, jax.")
 @click.option("--modes", type=Names(), help="Default: the first mode of each; 'all' for all.")
 @click.option(
-    "--networks", type=Names(), help="See `netdyno networks`. Default: alexnet_owt,googlenet."
+    "--networks",
+    type=Names(),
+    help="Of `netdyno networks`, or files (.prototxt, .onnx, .json). Default: alexnet_owt,googlenet.",
 )
 @click.option("--batch-size", type=Integers(), help="Images in a batch. Default: 32.")
 @click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")

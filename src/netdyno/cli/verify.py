@@ -27,7 +27,9 @@ from netdyno.store.run_folder import now
 @click.option("--frameworks", type=Names(), help="Default: mxnet, tensorflow, pytorch, jax.")
 @click.option("--modes", type=Names(), help="Default: the first mode of each; 'all' for all.")
 @click.option(
-    "--networks", type=Names(), help="See `netdyno networks`. Default: alexnet_owt,googlenet."
+    "--networks",
+    type=Names(),
+    help="Of `netdyno networks`, or files (.prototxt, .onnx, .json). Default: alexnet_owt,googlenet.",
 )
 @click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")
 @click.option("--precision", type=Names(), help="fp32 or fp64. Default: fp32.")
