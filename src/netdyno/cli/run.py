@@ -53,7 +53,7 @@ Examples:
 @click.option(
     "--networks",
     type=Names(),
-    help="Of `netdyno networks`, or files (.prototxt, .onnx, .json). Default: alexnet_owt,googlenet.",
+    help="Names or files: see `netdyno networks`. Default: alexnet_owt,googlenet.",
 )
 @click.option("--batch-size", type=Integers(), help="Images in a batch. Default: 32.")
 @click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")

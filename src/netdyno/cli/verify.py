@@ -29,7 +29,7 @@ from netdyno.store.run_folder import now
 @click.option(
     "--networks",
     type=Names(),
-    help="Of `netdyno networks`, or files (.prototxt, .onnx, .json). Default: alexnet_owt,googlenet.",
+    help="Names or files: see `netdyno networks`. Default: alexnet_owt,googlenet.",
 )
 @click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")
 @click.option("--precision", type=Names(), help="fp32 or fp64. Default: fp32.")
