@@ -123,19 +123,12 @@ def test_torchvision_s_alexnet_is_ours(torchvision: Exported) -> None:
     assert list(theirs.parameter_shapes.values()) == list(ours.parameter_shapes.values())
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "mxnet"])
-def test_torchvision_s_squeezenet_passes_parity(
-    verifier: Verifier, torchvision: Exported, framework: str
-) -> None:
-    verify(verifier, torchvision.network("squeezenet1_1"), framework)
+def test_mxnet_computes_torchvision_s_squeezenet(verifier: Verifier, torchvision: Exported) -> None:
+    verify(verifier, torchvision.network("squeezenet1_1"), "mxnet")
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "mxnet"])
-@pytest.mark.parametrize("name", ["mobilenet", "resnet"])
-def test_gluon_s_models_pass_parity(
-    verifier: Verifier, gluon: Exported, name: str, framework: str
-) -> None:
-    verify(verifier, gluon.network(name), framework)
+def test_pytorch_computes_gluon_s_resnet(verifier: Verifier, gluon: Exported) -> None:
+    verify(verifier, gluon.network("resnet"), "pytorch")
 
 
 @pytest.mark.parametrize("framework", ["numpy", "pytorch", "mxnet"])

@@ -24,7 +24,7 @@ MODELS = {
     "alexnet": (224, "EVAL", {}),
     "googlenet": (64, "TRAINING", {"aux_logits": False, "init_weights": False}),
     "resnet18": (32, "TRAINING", {}),
-    "squeezenet1_1": (64, "EVAL", {}),
+    "squeezenet1_1": (48, "EVAL", {}),
 }
 
 counts = {}
@@ -35,7 +35,7 @@ for name, (size, mode, options) in MODELS.items():
         (torch.zeros(2, 3, size, size),),
         str(Path(sys.argv[1]) / f"{name}.onnx"),
         dynamo=False,
-        training=torch.onnx.TrainingMode[mode],
+        training=getattr(torch.onnx.TrainingMode, mode),
     )
     counts[name] = sum(parameter.numel() for parameter in model.parameters())
 print(json.dumps(counts))
