@@ -124,6 +124,22 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         assert words in str(error)
 
 
+def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "net.prototxt"
+    text = 'input: "data" input_dim: [1, 3, 4, 4]\n' + (
+        'layer { name: "[/x] \\x1b[2J" type: "InnerProduct" bottom: "data" top: "fc"\n'
+        "inner_product_param { num_output: 2 } }"
+    )
+    path.write_text(text)
+    result = run("import", path)
+    assert result.exit_code == 0, result.output
+    assert "[/x] \N{REPLACEMENT CHARACTER}[2J" in result.stdout
+    path.write_text(text.replace('bottom: "data"', 'bottom: "\\x1b"'))
+    error = run("import", path).exception
+    assert isinstance(error, NetdynoError)
+    assert str(error).isprintable()
+
+
 @pytest.mark.parametrize("size", ["3", "3,9", "3x9x9", "3,0,9", "3,-9,9", "a,b,c", "3,9,9,9"])
 def test_a_wrong_size(file: Path, size: str) -> None:
     result = run("import", file, "--input-size", size)

@@ -95,6 +95,7 @@ def layer(**changes: Any) -> dict[str, Any]:
         (layer(kind="Conf"), "layer 0 ('c'): unknown kind of layer 'Conf'; did you mean Conv?"),
         (layer(name=None), "layer 0: name is missing"),
         (layer(name=""), "layer 0 (''): its name is empty"),
+        (layer(name="a\x1b"), "its name is empty or has control characters"),
         (layer(filters=None), "layer 0 ('c'): filters is missing"),
         (layer(filters="4"), "filters must be a whole number, not '4'"),
         (layer(filters=True), "filters must be a whole number, not True"),

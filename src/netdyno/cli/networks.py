@@ -228,7 +228,7 @@ def _layer_table(network: Network, cost: NetworkCost) -> Table:
 
 def _layer_row(layer: Layer, cost: LayerCost) -> tuple[str, ...]:
     return (
-        layer.name,
+        escape(layer.name),
         f"{layer.kind} {_settings(layer)}",
         _shape(cost.output_shape),
         f"{cost.parameters:,}" if cost.parameters else "",

@@ -86,8 +86,8 @@ def _settings(data: dict[str, Any]) -> Layer:
     several = isinstance(layer, Add | Concat)
     if not layer.inputs or (len(layer.inputs) > 1 and not several):
         raise NetdynoError(f"reads {len(layer.inputs)} layers, which {layer.kind} cannot")
-    if not layer.name:
-        raise NetdynoError("its name is empty")
+    if not layer.name or not layer.name.isprintable():
+        raise NetdynoError("its name is empty or has control characters")
     return layer
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from netdyno.errors import NetdynoError
 from netdyno.networks.document import network_from_json
 from netdyno.networks.graph import Shape
-from netdyno.networks.importers.assembly import Imported
+from netdyno.networks.importers.assembly import Imported, printable
 
 __all__ = ["Imported", "check_name", "read"]
 
@@ -28,6 +28,13 @@ def read(path: Path, *, name: str | None = None, input_shape: Shape | None = Non
     """
     if name is not None:
         check_name(name)
+    try:
+        return _read(path, name, input_shape)
+    except NetdynoError as error:
+        raise NetdynoError(printable(str(error))) from None
+
+
+def _read(path: Path, name: str | None, input_shape: Shape | None) -> Imported:
     ending = path.suffix.lower()
     data = _content(path)
     stem = re.sub(r"[^\w.+-]+", "_", path.stem)

@@ -19,7 +19,7 @@ from netdyno.networks.graph import (
     SoftmaxCrossEntropy,
 )
 
-__all__ = ["Assembly", "Imported", "shape_text"]
+__all__ = ["Assembly", "Imported", "printable", "shape_text"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Assembly:
 
     def unique(self, name: str) -> str:
         """``name``, or ``name_2``, ``name_3`` … where layers have it already."""
+        name = printable(name)
         taken = {INPUT, *(layer.name for layer in self._net.layers)}
         candidate, count = name, 1
         while candidate in taken:
@@ -114,10 +115,6 @@ class Assembly:
     def shape(self, layer: str) -> Shape:
         """Of one image of a layer's output."""
         return self._net.shape(layer)
-
-    def find(self, layer: str) -> Layer | None:
-        """The layer of this name; None for the images."""
-        return next((found for found in self._net.layers if found.name == layer), None)
 
     def flat(self, layer: str) -> str:
         """``layer``, or a Flatten of it where it puts out feature maps."""
@@ -206,6 +203,11 @@ def _simplest(pool: Pool, shape: Shape) -> Pool:
         if pool.kernel == shape[1:]:  # one window over everything
             pool = dataclasses.replace(pool, stride=(1, 1))
     return pool
+
+
+def printable(text: str) -> str:
+    """Without control characters: what others wrote reaches a person's terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def shape_text(shape: Shape) -> str:
