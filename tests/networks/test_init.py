@@ -144,6 +144,13 @@ def test_a_file_that_holds_no_network(
     assert words.format(path) in str(error.value)
 
 
+def test_a_name_that_cannot_stand_in_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({**build("conv_l5").to_json(), "name": "a/b"}))
+    with pytest.raises(NetdynoError, match="'a/b' cannot name a network: use letters, digits"):
+        build(str(path))
+
+
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").mkdir()
     with pytest.raises(NetdynoError, match=r"cannot read .*net\.onnx: Is a directory"):

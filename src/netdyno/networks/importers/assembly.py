@@ -19,7 +19,10 @@ from netdyno.networks.graph import (
     SoftmaxCrossEntropy,
 )
 
-__all__ = ["Assembly", "Imported", "printable", "shape_text"]
+__all__ = ["SIZE_HELP", "Assembly", "Imported", "printable", "shape_text"]
+
+# Of what the file does not tell.
+SIZE_HELP = "give --input-size C,H,W, as in --input-size 3,224,224"
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,11 @@ from netdyno.networks.graph import (
     Pair,
     Pool,
     ReLU,
-    Shape,
 )
 from netdyno.networks.importers.assembly import Assembly
 from netdyno.networks.importers.text_format import LineError, Message
 
-__all__ = ["CAFFE_TYPES", "DATA_TYPES", "CaffeLayer", "Translator", "data_shape"]
+__all__ = ["CAFFE_TYPES", "CaffeLayer", "Translator"]
 
 # The types of ``layers { type: CONVOLUTION }`` by those of ``layer { type: "Convolution" }``.
 CAFFE_TYPES = {
@@ -50,15 +49,6 @@ CAFFE_TYPES = {
     "SOFTMAX_LOSS": "SoftmaxWithLoss",
     "SPLIT": "Split",
     "WINDOW_DATA": "WindowData",
-}
-DATA_TYPES = {
-    "Data",
-    "DummyData",
-    "HDF5Data",
-    "ImageData",
-    "Input",
-    "MemoryData",
-    "WindowData",
 }
 
 # Fields of every layer. Of these, initial values and training settings are netdyno's own.
@@ -366,38 +356,6 @@ _TRANSLATE: dict[str, Callable[[Translator, CaffeLayer], None]] = {
     "Split": Translator.split,
 }
 _UNSCALED = "needs a Scale { bias_term: true } right after it, as netdyno's batch norm has both"
-
-
-def data_shape(layer: CaffeLayer) -> Shape | None:
-    """``(C, H, W)`` of a data layer's images, as far as its settings tell."""
-    message = layer.message
-    shapes = [
-        shape.integers("dim")
-        for field in ("input_param", "dummy_data_param")
-        for shape in message.message(field).messages("shape")
-    ]
-    if shapes:
-        return tuple(shapes[0][1:]) if len(shapes[0]) == 4 else None
-    for field in ("dummy_data_param", "memory_data_param"):
-        settings = message.message(field)
-        sizes = [settings.integers(name)[:1] for name in ("channels", "height", "width")]
-        if all(sizes):
-            return sizes[0][0], sizes[1][0], sizes[2][0]
-    return _image_shape(message)
-
-
-def _image_shape(message: Message) -> Shape | None:
-    """Of images from files, which become as large as they are cropped or scaled to."""
-    images = message.message("image_data_param")
-    transform = message.message("transform_param")
-    size = transform.integer("crop_size", 0)
-    for field in ("data_param", "image_data_param", "window_data_param"):
-        size = size or message.message(field).integer("crop_size", 0)
-    height, width = size, size
-    if not size:
-        height, width = images.integer("new_height", 0), images.integer("new_width", 0)
-    colours = images.flag("is_color", True) and not transform.flag("force_gray", False)
-    return (3 if colours else 1, height, width) if height and width else None
 
 
 def _geometry_fields() -> list[str]:

@@ -11,12 +11,11 @@ from typing import Any
 
 from netdyno.errors import NetdynoError
 from netdyno.networks.graph import Shape
-from netdyno.networks.importers.assembly import Assembly, Imported
-from netdyno.networks.importers.onnx_nodes import Node, Translator
+from netdyno.networks.importers.assembly import SIZE_HELP, Assembly, Imported
+from netdyno.networks.importers.onnx_node import Node
+from netdyno.networks.importers.onnx_nodes import Translator
 
 __all__ = ["read_onnx"]
-
-SIZE_HELP = "give --input-size C,H,W, as in --input-size 3,224,224"
 
 
 def read_onnx(path: Path, data: bytes, name: str, input_shape: Shape | None) -> Imported:

@@ -13,19 +13,13 @@ from pathlib import Path
 
 from netdyno.errors import NetdynoError
 from netdyno.networks.graph import Shape
-from netdyno.networks.importers.assembly import Assembly, Imported
-from netdyno.networks.importers.caffe_layers import (
-    CAFFE_TYPES,
-    DATA_TYPES,
-    CaffeLayer,
-    Translator,
-    data_shape,
-)
+from netdyno.networks.importers.assembly import SIZE_HELP, Assembly, Imported
+from netdyno.networks.importers.caffe_data import DATA_TYPES, data_shape
+from netdyno.networks.importers.caffe_layers import CAFFE_TYPES, CaffeLayer, Translator
 from netdyno.networks.importers.text_format import LineError, Message, parse
 
 __all__ = ["read_prototxt"]
 
-# What says nothing about what is computed.
 NET_FIELDS = {
     "name",
     "input",
@@ -37,7 +31,6 @@ NET_FIELDS = {
     "layer",
     "layers",
 }
-SIZE_HELP = "give --input-size C,H,W, as in --input-size 3,224,224"
 
 
 def read_prototxt(path: Path, text: str, name: str, input_shape: Shape | None) -> Imported:
@@ -147,7 +140,9 @@ def _sources(net: Message, layers: list[CaffeLayer]) -> _Sources:
             if not layer.tops:
                 raise LineError(layer.message.line, f"{layer.title}: has no top")
             top, *others = layer.tops
-            found.append(_Sources(top, data_shape(layer), tuple(others), layer.message.line))
+            found.append(
+                _Sources(top, data_shape(layer.message), tuple(others), layer.message.line)
+            )
     if not found:
         raise NetdynoError(
             'nothing to read images from: add input: "data" and input_shape { dim: 1 dim: 3 … }'
