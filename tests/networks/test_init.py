@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from netdyno.errors import NetdynoError
-from netdyno.networks import build, names
+from netdyno.networks import build, file_of, names
 from netdyno.networks.graph import ShapeError
 
 
@@ -100,6 +102,64 @@ def test_an_input_that_does_not_fit(spec: str, message: str) -> None:
     with pytest.raises(ShapeError) as error:
         build(spec)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["mine.json", "MINE.JSON", "a:b/mine.json", "./mine.json"])
+def test_a_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({**build("conv_l5").to_json(), "name": "mine"}))
+    assert file_of(name) == Path(name)
+    assert build(name).name == "mine"
+    assert build(name).hash == build("conv_l5").hash
+
+
+@pytest.mark.parametrize("spec", ["vgg_a", "vgg_a:dropout", "json", "a.txt", ".json", ""])
+def test_what_names_no_file(spec: str) -> None:
+    assert file_of(spec) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("no.json", None, "there is no file '{}'"),
+        ("no.prototxt", None, "there is no file '{}'"),
+        ("bad.json", b"{", "{} is not valid JSON"),
+        ("bad.json", b"\xff", "{} is not a text file in UTF-8"),
+        ("bad.json", b"[" * 100_000, "{} is not valid JSON"),
+        ("bad.json", b"[]", "{}: is no neutral network"),
+        ("bad.prototxt", b"\xff", "{} is not a text file in UTF-8"),
+        ("bad.prototxt", b"layer {", "{}:1: this block has no"),
+    ],
+)
+def test_a_file_that_holds_no_network(
+    name: str, content: bytes | None, words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(NetdynoError) as error:
+        build(str(path))
+    assert words.format(path) in str(error.value)
+
+
+def test_a_name_that_cannot_stand_in_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({**build("conv_l5").to_json(), "name": "a/b"}))
+    with pytest.raises(NetdynoError, match="'a/b' cannot name a network: use letters, digits"):
+        build(str(path))
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").mkdir()
+    with pytest.raises(NetdynoError, match=r"cannot read .*net\.onnx: Is a directory"):
+        build(str(tmp_path / "net.onnx"))
+
+
+def test_a_file_takes_no_options() -> None:
+    with pytest.raises(NetdynoError, match="a file takes no options; `netdyno networks import`"):
+        build("mine.prototxt:size=192")
 
 
 def test_importing_the_package_is_cheap() -> None:

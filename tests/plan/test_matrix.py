@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from netdyno.errors import NetdynoError
 from netdyno.host.devices import Gpu
+from netdyno.networks import build
 from netdyno.plan import matrix
 from netdyno.plan.cell import Cell
 from netdyno.plan.request import Request
@@ -132,6 +135,39 @@ def test_wrong_axes(axes: dict[str, Any], words: list[str]) -> None:
         cells(**axes)
     for word in words:
         assert word in str(caught.value)
+
+
+class TestNetworksFromFiles:
+    """A file is called by its network's name, wherever it lies."""
+
+    def write(self, path: Path, spec: str) -> str:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({**build(spec).to_json(), "name": path.stem}))
+        return str(path)
+
+    def test_the_cell_has_the_name_and_no_path(self, tmp_path: Path) -> None:
+        file = self.write(tmp_path / "mine.json", "conv_l5")
+        (cell,) = cells(frameworks=("null",), networks=(file,))
+        assert cell.network_spec == cell.network.name == "mine"
+        assert cell.network.hash == build("conv_l5").hash
+        assert str(tmp_path) not in json.dumps([cell.to_json(), cell.network.to_json()])
+
+    def test_two_networks_of_one_name(self, tmp_path: Path) -> None:
+        one = self.write(tmp_path / "a" / "mine.json", "conv_l5")
+        other = self.write(tmp_path / "b" / "mine.json", "conv_l4")
+        with pytest.raises(NetdynoError, match="are different networks of one name, 'mine'"):
+            cells(networks=(one, other))
+
+    def test_a_file_with_a_name_of_the_zoo(self, tmp_path: Path) -> None:
+        same = self.write(tmp_path / "a" / "conv_l5.json", "conv_l5")
+        other = self.write(tmp_path / "b" / "conv_l5.json", "conv_l4")
+        assert len(cells(frameworks=("null",), networks=("conv_l5", same))) == 1
+        with pytest.raises(NetdynoError, match="are different networks of one name, 'conv_l5'"):
+            cells(networks=("conv_l5", other))
+
+    def test_a_file_that_is_not_there(self) -> None:
+        with pytest.raises(NetdynoError, match=r"there is no file 'nowhere/mine\.onnx'"):
+            cells(networks=("nowhere/mine.onnx",))
 
 
 class TestGpus:

@@ -135,3 +135,12 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     path.write_bytes(b"seed = '\xff\xfe'")
     with pytest.raises(NetdynoError, match="not valid TOML"):
         read_request_file(path)
+
+
+def test_a_network_s_file_is_named_as_seen_from_the_file_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "matrix.toml"
+    path.write_text('networks = ["vgg_a", "nets/mine.onnx", "/nets/other.json"]')
+    networks = read_request_file(path)["networks"]
+    assert networks == ("vgg_a", str(tmp_path / "nets" / "mine.onnx"), "/nets/other.json")
+    # What a run folder keeps of it can be shared.
+    assert Request(networks=networks).to_json()["networks"] == ("vgg_a", "mine.onnx", "other.json")

@@ -1,8 +1,10 @@
-"""``netdyno networks``: the zoo, or the layers and costs of one network."""
+"""``netdyno networks``: the zoo, the layers and costs of one network, and networks from files."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,9 +13,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from netdyno import networks
-from netdyno.cli.terminal import console, print_json
+from netdyno.cli.options import ImageShape
+from netdyno.cli.terminal import console, print_json, progress_console
+from netdyno.errors import NetdynoError
 from netdyno.networks.cost import LayerCost, NetworkCost, count
 from netdyno.networks.graph import Layer, Network, Shape
+from netdyno.networks.importers import Imported, read
 from netdyno.networks.options import show_value
 
 __all__ = ["command"]
@@ -28,8 +33,27 @@ TOTALS = (
 )
 
 
-@click.command("networks")
-@click.argument("spec", metavar="[NAME[:OPTION=VALUE]...]", required=False)
+class _WithImport(click.Command):
+    """``networks import …`` is a command of its own; any other word names a network."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        if args[:1] == ["import"]:
+            name = f"{info_name} import"
+            return import_command.make_context(name, args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
+
+@click.command("networks", cls=_WithImport)
+@click.argument("spec", metavar="[NAME[:OPTION=VALUE]... | FILE]", required=False)
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
@@ -44,13 +68,68 @@ def command(spec: str | None, batch_size: int | None, as_json: bool) -> None:
     netdyno networks
     netdyno networks googlenet:lrn:aux_heads=on
     netdyno networks resnet50:stride_in=1x1:size=192 --batch-size 32
+    netdyno networks import --help
     """
     if spec is None:
         if batch_size is not None:
             raise click.UsageError("--batch-size needs the NAME of a network")
         _show_zoo(as_json)
     else:
-        _show_network(networks.build(spec), batch_size or 1, as_json)
+        path = networks.file_of(spec)
+        imported = read(path) if path else Imported(networks.build(spec))
+        _show_network(imported.network, batch_size or 1, as_json)
+        _show_notes(imported)
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", help="What to call it.  [default: the file's name]")
+@click.option("--input-size", type=ImageShape(), help="Of one image, in place of the file's.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write it as a neutral .json file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def import_command(
+    file: Path,
+    name: str | None,
+    input_size: tuple[int, ...] | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Read a network from FILE and print its layers and costs.
+
+    FILE is Caffe's .prototxt, an ONNX .onnx, or a .json that --out has written. Each can be named
+    wherever a network is.
+
+    \b
+    netdyno networks import mine.prototxt
+    netdyno networks import mine.onnx --input-size 3,224,224 --out mine.json
+    netdyno run --networks mine.json
+    """
+    imported = read(file, name=name, input_shape=input_size)
+    if out:
+        _write(imported.network, out)
+    if as_json:
+        cost = count(imported.network)
+        print_json({**_network_json(imported.network, cost), "notes": imported.notes})
+        return
+    _show_network(imported.network, 1, as_json)
+    _show_notes(imported)
+
+
+def _show_notes(imported: Imported) -> None:
+    for note in imported.notes:
+        progress_console().print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
+
+
+def _write(network: Network, path: Path) -> None:
+    if path.suffix != ".json":
+        raise NetdynoError(f"--out {path}: name a .json file")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(network.to_json(), indent=1, allow_nan=False) + "\n")
+    except FileExistsError:
+        raise NetdynoError(f"--out {path}: there is such a file; name another") from None
+    except OSError as error:
+        raise NetdynoError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _show_zoo(as_json: bool) -> None:
@@ -149,7 +228,7 @@ def _layer_table(network: Network, cost: NetworkCost) -> Table:
 
 def _layer_row(layer: Layer, cost: LayerCost) -> tuple[str, ...]:
     return (
-        layer.name,
+        escape(layer.name),
         f"{layer.kind} {_settings(layer)}",
         _shape(cost.output_shape),
         f"{cost.parameters:,}" if cost.parameters else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from netdyno.plan.request import duration
 
 __all__ = [
     "Duration",
+    "ImageShape",
     "Integers",
     "Names",
     "device_option",
@@ -65,6 +67,20 @@ class Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+class ImageShape(click.ParamType[tuple[int, ...]]):
+    """Channels, height and width: ``3,224,224``."""
+
+    name = "C,H,W"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        sizes = re.fullmatch(r"([1-9]\d{0,5}),([1-9]\d{0,5}),([1-9]\d{0,5})", value, re.ASCII)
+        if not sizes:
+            self.fail(f"'{value}' is not like 3,224,224: channels, height, width", param, ctx)
+        return tuple(int(size) for size in sizes.groups())
+
+
 # What several commands take, spelt and explained once.
 frameworks_option = click.option(
     "--frameworks", type=Names(), help="Default: mxnet, tensorflow, pytorch, jax."
@@ -73,7 +89,9 @@ modes_option = click.option(
     "--modes", type=Names(), help="Default: the first mode of each; 'all' for all."
 )
 networks_option = click.option(
-    "--networks", type=Names(), help="See `netdyno networks`. Default: alexnet_owt,googlenet."
+    "--networks",
+    type=Names(),
+    help="Names or files: see `netdyno networks`. Default: alexnet_owt,googlenet.",
 )
 device_option = click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")
 precision_option = click.option("--precision", type=Names(), help="fp32 or fp64. Default: fp32.")

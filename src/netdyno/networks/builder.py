@@ -48,6 +48,10 @@ class Builder:
         self.last = layer.name
         return layer.name
 
+    def shape(self, name: str) -> Shape:
+        """What the layer of this name puts out, for one image."""
+        return self._shapes[name]
+
     def conv(
         self,
         name: str,

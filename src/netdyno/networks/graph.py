@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,6 +63,22 @@ class Layer:
 
     name: str
     inputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for setting in dataclasses.fields(self):
+            value = getattr(self, setting.name)
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, float):
+                    self._need(math.isfinite(number), setting.name, "must be finite")
+                elif isinstance(number, int) and not isinstance(number, bool):
+                    least = 0 if setting.name == "padding" else 1
+                    self._need(number >= least, setting.name, f"must be {least} or more")
+
+    def _need(self, holds: bool, setting: str, rule: str) -> None:
+        """Raises NetdynoError where a setting makes no sense, whoever wrote it."""
+        if not holds:
+            value = getattr(self, setting)
+            raise NetdynoError(f"{self.kind} '{self.name}': {setting} {rule}, not {value}")
 
     @property
     def kind(self) -> str:
@@ -137,6 +154,12 @@ class Pool(Layer):
     ceil_mode: bool = False
     count_padding: bool = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Else a window would see padding only.
+        fits = all(p < k for p, k in zip(self.padding, self.kernel, strict=True))
+        self._need(fits, "padding", "must be smaller than the kernel")
+
     def output_shape(self, inputs: list[Shape]) -> Shape:
         channels, height, width = self._feature_map(inputs[0])
         return (
@@ -166,6 +189,11 @@ class LRN(Layer):
 class BatchNorm(Layer):
     eps: float = 1e-5
     momentum: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._need(self.eps > 0, "eps", "must be positive")
+        self._need(0 <= self.momentum <= 1, "momentum", "must be from 0 to 1")
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
         return self._feature_map(inputs[0])
@@ -218,6 +246,10 @@ class Dropout(Layer):
     """Zeroes a share ``rate`` of its input and scales the rest by ``1 / (1 - rate)``."""
 
     rate: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._need(0 <= self.rate < 1, "rate", "must be from 0 to below 1")
 
 
 @dataclass(frozen=True)

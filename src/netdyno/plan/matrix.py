@@ -11,7 +11,7 @@ from netdyno.errors import NetdynoError, unknown_name
 from netdyno.frameworks import FrameworkSpec, ModeSpec, framework, frameworks
 from netdyno.host.cpu import cpu
 from netdyno.host.devices import gpus
-from netdyno.networks import Network, build
+from netdyno.networks import Network, build, file_of
 from netdyno.plan.cell import ALLOCATORS, PRECISIONS, Cell
 from netdyno.plan.request import Request
 
@@ -34,7 +34,7 @@ def cells(request: Request) -> list[Cell]:
     _check_names("layout", request.layout, LAYOUTS)
     _check_names("host allocator", request.host_allocator, ALLOCATORS)
     devices = _unique(_device(name) for name in request.device)
-    networks = [(spec, build(spec)) for spec in _unique(request.networks)]
+    networks = _networks(request)
     specs = _frameworks(request)
     if ALL_MODES not in request.modes:
         known = {mode for spec in specs for mode in spec.modes}
@@ -44,7 +44,9 @@ def cells(request: Request) -> list[Cell]:
                     f"mode of {', '.join(s.name for s in specs)}", name, known | {ALL_MODES}
                 )
     found: list[Cell] = []
-    for (text, network), batch_size in itertools.product(networks, _unique(request.batch_size)):
+    for (text, network), batch_size in itertools.product(
+        networks.items(), _unique(request.batch_size)
+    ):
         for spec in specs:
             found += _cells_of(spec, text, network, batch_size, request, devices)
     return found
@@ -84,6 +86,27 @@ def _cells_of(
             _unique(request.host_allocator),
         )
     ]
+
+
+def _networks(request: Request) -> dict[str, Network]:
+    """By what they are called in results: a specification, or the name of a file's network.
+
+    Raises:
+        NetdynoError: two different networks have one name.
+    """
+    found: dict[str, Network] = {}
+    origins: dict[str, str] = {}
+    for spec in _unique(request.networks):
+        network = build(spec)
+        text = network.name if file_of(spec) else spec
+        if text in found and found[text].hash != network.hash:
+            raise NetdynoError(
+                f"'{origins[text]}' and '{spec}' are different networks of one name, '{text}': "
+                "rename one of the files"
+            )
+        found.setdefault(text, network)
+        origins.setdefault(text, spec)
+    return found
 
 
 def _frameworks(request: Request) -> list[FrameworkSpec]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from netdyno.errors import NetdynoError, unknown_name
+from netdyno.networks import file_of
 
 __all__ = ["Request", "duration", "read_request_file"]
 
@@ -59,7 +60,10 @@ class Request:
         _in_range("--seed", self.seed, 0, 2**63 - 1)
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """Plain data; of a network's file the name only, since a run folder may be shared."""
+        files = {spec: file_of(spec) for spec in self.networks}
+        networks = tuple(path.name if path else spec for spec, path in files.items())
+        return {**dataclasses.asdict(self), "networks": networks}
 
 
 def _in_range(option: str, value: int, low: int, high: int) -> None:
@@ -91,7 +95,13 @@ def read_request_file(path: Path) -> dict[str, Any]:
         raise NetdynoError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise NetdynoError(f"{path} is not valid TOML: {error}") from None
-    return {_field(key): _value(path, key, value) for key, value in _known(path, data)}
+    values = {_field(key): _value(path, key, value) for key, value in _known(path, data)}
+    if "networks" in values:
+        # A network's file is named as seen from the file that names it.
+        values["networks"] = tuple(
+            str(path.parent / spec) if file_of(spec) else spec for spec in values["networks"]
+        )
+    return values
 
 
 _FILE_KEYS = {

@@ -65,7 +65,9 @@ def submodule(module: nn.Module, layer: Layer) -> nn.Module:
 
 
 def _attribute(layer: Layer) -> str:
-    return "".join(c if c.isalnum() else "_" for c in layer.name)
+    """An identifier for any name: ``a/b`` and ``a_b`` are two, and none hides a method."""
+    known = (c if c.isalnum() and c < "\x7f" else "_{:x}_".format(ord(c)) for c in layer.name)
+    return "layer_" + "".join(known)
 
 
 def _module(layer: Layer, shape: Any, inplace: bool) -> nn.Module:
