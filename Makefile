@@ -13,6 +13,7 @@ bench: .venv/netdyno
 ## Unit tests, then the real frameworks on small networks.
 test: .venv/dev
 	$(BIN)/netdyno setup
+	$(BIN)/netdyno setup caffe
 	$(BIN)/python -m pytest
 
 lint: .venv/dev

@@ -9,7 +9,12 @@ __all__ = ["small_network"]
 
 
 def small_network(
-    *, lrn: bool = True, alpha: float = 5e-4, k: float = 2.0, ceil_mode: bool = True
+    *,
+    lrn: bool = True,
+    batch_norm: bool = True,
+    alpha: float = 5e-4,
+    k: float = 2.0,
+    ceil_mode: bool = True,
 ) -> Network:
     """Ragged edges, ceil pooling, groups, padding, branches, a second loss.
 
@@ -24,7 +29,8 @@ def small_network(
     net.conv("a", 8, 1)
     left = net.relu()
     net.conv("b/1", 12, 3, padding=1, groups=4, bias=False, reads=pooled)
-    net.batch_norm()
+    if batch_norm:
+        net.batch_norm()
     middle = net.relu()
     net.pool("b/pool", "average", 3, 1, padding=1, reads=pooled)
     right = net.conv("b/2", 12, 1)

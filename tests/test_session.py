@@ -267,6 +267,33 @@ def test_the_last_words_of_a_worker_without_an_event(
     )
 
 
+GLOG = """
+F1130 23:01:02.123456 4711 layer.cpp:36] Check failed: a == b (3 vs. 4) no such luck
+*** Check failure stack trace: ***
+    @     0x7f0000000001  google::LogMessage::Fail()
+"""
+TENSORFLOW = "2026-11-30 23:01:02.123456: F core/tensor.cc:36] Check failed: a == b (3 vs. 4)\n"
+
+
+@pytest.mark.parametrize("said", [GLOG + "    @ frame\n" * 500, TENSORFLOW + "Aborted\n"])
+def test_what_made_it_abort_is_told_and_not_its_stack(
+    trial: Trial, worker: Callable[[str], None], said: str
+) -> None:
+    code = f"""
+        import os, sys
+        sys.stderr.write("W1130 23:01:01.0 4711 net.cpp:1] Check failed: no, a warning\\n")
+        sys.stderr.write({said!r})
+        sys.stderr.flush()
+        os.abort()
+        """
+    worker(code)
+    outcome = trial()
+    assert outcome.status == "failed"
+    words = "killed by signal 6 (SIGABRT); its last words: Check failed: a == b (3 vs. 4)"
+    assert outcome.reason.startswith(words)
+    assert "@" not in outcome.reason
+
+
 def test_an_interpreter_that_is_not_there(
     make_cell: Callable[..., Cell], events: Path, tmp_path: Path
 ) -> None:

@@ -31,9 +31,11 @@ class ModeSpec:
 class FrameworkSpec:
     """A ``framework.toml``, read and checked.
 
+    ``import_first``: a file of its folder to be run before the framework can be imported.
     ``cpu_forbids``: packages that would make a CPU environment a CUDA one. ``cpu_fallback``: how
-    to get a CPU build where pip finds none. ``cuda_newest_capability``: the newest GPU that the
-    CUDA build has code for. ``known_differences``: what parity checks leave out, with the reason,
+    to get a CPU build where pip finds none. ``dependencies``: whether pip also installs what the
+    requirements ask for themselves. ``cuda_newest_capability``: the newest GPU that the CUDA build
+    has code for. ``known_differences``: what parity checks leave out, with the reason,
     by the end of a tensor's name. ``known_bugs``: what is wrong in the framework itself, by a
     regular expression for the name of a check. ``controller_interpreter``: nothing to install.
     ``on_request_only``: never part of a run unless it is named. ``verifiable``: it computes
@@ -49,9 +51,11 @@ class FrameworkSpec:
     precisions: tuple[str, ...]
     startup_seconds: float
     modes: Mapping[str, ModeSpec]
+    import_first: str = ""
     requirements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cpu_forbids: tuple[str, ...] = ()
     cpu_fallback: str = ""
+    dependencies: bool = True
     cuda_newest_capability: float | None = None
     known_differences: Mapping[str, str] = field(default_factory=dict)
     known_bugs: Mapping[str, str] = field(default_factory=dict)
@@ -79,6 +83,7 @@ def _read(path: Path) -> FrameworkSpec:
         folder=path.parent,
         title=data["title"],
         import_name=data["import"],
+        import_first=data.get("import_first", ""),
         python_versions=tuple(data["python"]),
         devices=tuple(data["devices"]),
         precisions=tuple(data["precisions"]),
@@ -99,6 +104,7 @@ def _read(path: Path) -> FrameworkSpec:
         ),
         cpu_forbids=tuple(requirements.get("cpu_forbids", ())),
         cpu_fallback=requirements.get("cpu_fallback", ""),
+        dependencies=requirements.get("dependencies", True),
         cuda_newest_capability=requirements.get("cuda_newest_capability"),
         known_differences=MappingProxyType(data.get("known_differences", {})),
         known_bugs=MappingProxyType(data.get("known_bugs", {})),

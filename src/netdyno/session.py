@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -26,7 +27,12 @@ __all__ = ["run_trial"]
 LOOK_SECONDS = 0.5
 # Between asking a process group to end and ending it.
 GRACE_SECONDS = 2.0
-TAIL_BYTES = 4000
+# Of a worker's output, to find its last words: a stack trace may stand behind them.
+TAIL_BYTES = 16_000
+# What glog (Caffe), Abseil and TensorFlow print before they abort the process.
+FATAL = re.compile(
+    r"^(?:F\d{4,8} [^\]\n]*\]|\d{4}-\d\d-\d\d [^\]\n]*: F [^\]\n]*\]) (.+)", re.MULTILINE
+)
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -70,7 +76,7 @@ def run_trial(
     if status == "failed" and _oom_kills() > before:
         status, reason = "out_of_memory", "the kernel's out-of-memory killer ended it"
     if status == "failed" and not reader.failure:
-        reason = f"{reason}{_last_line(tail)}"
+        reason = f"{reason}{_last_words(tail)}"
     return Outcome(status, redact(printable(reason)), time.monotonic() - start)
 
 
@@ -202,8 +208,10 @@ def _tail(path: Path) -> str:
         return file.read().decode("utf-8", errors="replace")
 
 
-def _last_line(tail: str) -> str:
-    lines = [line.strip() for line in tail.splitlines() if line.strip()]
+def _last_words(tail: str) -> str:
+    """What the worker said of its end: a fatal message if there is one, else its last line."""
+    fatal = FATAL.findall(tail)
+    lines = [line.strip() for line in fatal or tail.splitlines() if line.strip()]
     words = printable(lines[-1])[:200] if lines else ""
     return f"; its last words: {words}" if words else ""
 

@@ -35,6 +35,9 @@ class Layer:
 class Network:
     def __init__(self, data: Dict[str, Any]) -> None:
         self.name: str = data["name"]
+        self.hash: str = data["hash"]
+        self.options: Dict[str, Any] = data["options"]
+        self.source: str = data["source"]
         self.input_shape: Tuple[int, ...] = tuple(data["input_shape"])
         self.classes: int = data["classes"]
         self.output: str = data["output"]

@@ -74,6 +74,17 @@ def test_each_state_is_told_apart(home: Path) -> None:
     assert "netdyno setup pytorch" not in remedies.values()
 
 
+def test_nobody_is_told_to_install_what_is_measured_on_request_only(home: Path) -> None:
+    entries, remedies = report()
+    assert entries["caffe"]["state"] == "missing"
+    assert "netdyno setup caffe" not in remedies.values()
+    assert "Caffe" in output()
+    (home / "environments" / "caffe").mkdir(parents=True)
+    entries, remedies = report()
+    assert entries["caffe"]["state"] == "interrupted"
+    assert "netdyno setup caffe" in remedies.values()
+
+
 def test_broken_interpreter(home: Path) -> None:
     python = environment(home, "pytorch") / "bin" / "python"
     python.unlink()

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from netdyno.cli.networks import command
 from netdyno.errors import NetdynoError
 from netdyno.networks import build, names
+from netdyno.networks.builder import Builder
 
 
 def run(*arguments: str) -> Result:
@@ -83,6 +84,34 @@ def test_the_batch_scales_work_and_activations_but_not_parameters() -> None:
     for name in ("parameters", "parameter_bytes"):
         assert many[name] == one[name]
     assert "for 32 images;" in run("vgg_a", "--batch-size", "32").output
+
+
+def test_as_prototxt() -> None:
+    text = run("alexnet_owt", "--prototxt", "--batch-size", "16").stdout
+    assert text.startswith("# alexnet_owt size=224 classes=1000 dropout=off\n")
+    assert 'name: "alexnet_owt"' in text
+    assert "shape { dim: 16 dim: 3 dim: 224 dim: 224 }" in text
+    assert 'weight_filler { type: "msra" }' in text
+    assert "shape { dim: 1 dim: 3 " in run("vgg_a", "--prototxt").stdout
+
+
+@pytest.mark.parametrize("arguments", [("--prototxt",), ("vgg_a", "--prototxt", "--json")])
+def test_prototxt_is_of_one_network_and_no_json(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "--prototxt needs the NAME of a network, and no --json" in result.output
+
+
+def test_a_network_that_caffe_cannot_express(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = Builder((3, 8, 8))
+    builder.lrn("even", size=4)
+    builder.flatten()
+    builder.loss()
+    network = builder.network("mine", options={}, source="")
+    monkeypatch.setattr("netdyno.networks.build", lambda spec: network)
+    error = run("mine", "--prototxt").exception
+    assert isinstance(error, NetdynoError)
+    assert str(error) == "network 'mine': Caffe's LRN needs an odd size; layer 'even' has 4"
 
 
 @pytest.mark.parametrize("spec", ["alexnte", "alexnet:lnr", "alexnet:size=0", "alexnet:size=50"])

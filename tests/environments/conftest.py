@@ -27,6 +27,7 @@ class FakeProcesses(Processes):
         super().__init__()
         self.calls: list[str] = []
         self.constraints: list[str] = []
+        self.without_dependencies = False
         self.install = Outcome(0)
         self.uv = Outcome(0)
         self.imports: list[Outcome] = []
@@ -52,6 +53,7 @@ class FakeProcesses(Processes):
             self.calls.append("pip install")
             lines = Path(words[words.index("--constraint") + 1]).read_text().split()
             self.constraints = lines
+            self.without_dependencies = "--no-deps" in words
             return self.install
         if words[1:4] == ["-m", "pip", "list"]:
             entries = [{"name": n, "version": v} for n, v in self.packages.items()]

@@ -55,6 +55,19 @@ def test_made_then_only_checked(
     assert (built.action, processes.calls) == ("checked", ["import"])
 
 
+def test_only_the_requirements_where_it_says_so(
+    spec: FrameworkSpec, settings: Settings, processes: FakeProcesses
+) -> None:
+    build(spec, settings, processes)
+    assert not processes.without_dependencies
+    alone = dataclasses.replace(spec, dependencies=False)
+    assert inspect(alone, settings).state == "stale"
+    build(alone, settings, processes)
+    assert processes.without_dependencies
+    assert processes.constraints == ["helper==2.0", "nvidia-toy<0"]
+    assert inspect(alone, settings).ready
+
+
 def test_interrupted_is_noticed_and_made_again(
     spec: FrameworkSpec, settings: Settings, processes: FakeProcesses
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,6 +91,22 @@ def test_it_ends_with_the_environment(cell: Cell, environment: Environment, tmp_
     store.add(verification(cell, 1e-6), environment, NOW)
     newer = dataclasses.replace(environment, packages={"torch": "2.14.0"})
     assert store.find(cell, newer) is None
+
+
+def test_it_ends_with_a_build_that_was_never_installed(
+    make_cell: MakeCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "build" / "caffe"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('it is only looked at')")
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    existing = Environment("caffe", Path(sys.executable), "existing", "cpu", "ready")
+    cell = make_cell(framework="caffe", mode="net")
+    store = CertificateStore(tmp_path)
+    store.add(verification(cell, 1e-6), existing, NOW)
+    assert store.find(cell, existing)
+    (package / "_caffe.so").write_text("another build")
+    assert store.find(cell, existing) is None
 
 
 def test_it_ends_with_the_adapter(

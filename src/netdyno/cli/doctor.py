@@ -80,8 +80,8 @@ def _deep(spec: FrameworkSpec, environment: Environment, processes: Processes) -
 def _remedies(
     spec: FrameworkSpec, environment: Environment, compiler: Compiler | None
 ) -> list[_Remedy]:
-    if spec.on_request_only:
-        return []
+    if spec.on_request_only and environment.state == "missing":
+        return []  # nobody has asked for it
     if not environment.ready:
         lines = [line.strip() for line in environment.problem.splitlines()]
         problem = " ".join(dict.fromkeys((lines[0], lines[-1])))

@@ -61,7 +61,8 @@ class _WithImport(click.Command):
     help="With NAME: FLOP and activations for a batch of N images.  [default: 1]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(spec: str | None, batch_size: int | None, as_json: bool) -> None:
+@click.option("--prototxt", is_flag=True, help="With NAME: print the network as Caffe reads it.")
+def command(spec: str | None, batch_size: int | None, as_json: bool, prototxt: bool) -> None:
     """List the networks, or print the layers and costs of one.
 
     \b
@@ -69,11 +70,18 @@ def command(spec: str | None, batch_size: int | None, as_json: bool) -> None:
     netdyno networks googlenet:lrn:aux_heads=on
     netdyno networks resnet50:stride_in=1x1:size=192 --batch-size 32
     netdyno networks import --help
+    netdyno networks alexnet --prototxt --batch-size 64
     """
+    if prototxt and (spec is None or as_json):
+        raise click.UsageError("--prototxt needs the NAME of a network, and no --json")
     if spec is None:
         if batch_size is not None:
             raise click.UsageError("--batch-size needs the NAME of a network")
         _show_zoo(as_json)
+    elif prototxt:
+        from netdyno.networks.prototxt import to_prototxt  # it imports NumPy
+
+        click.echo(to_prototxt(networks.build(spec), batch_size or 1), nl=False)
     else:
         path = networks.file_of(spec)
         imported = read(path) if path else Imported(networks.build(spec))

@@ -17,7 +17,9 @@ __all__ = ["Import", "try_import"]
 _IMPORT_SECONDS = 600.0
 _ANSWER = "netdyno-version "
 _CODE = f"""
-import importlib, json, sys
+import importlib, json, runpy, sys
+for path in sys.argv[2:]:
+    runpy.run_path(path)
 module = importlib.import_module(sys.argv[1])
 version = str(getattr(module, "__version__", "unknown"))
 print()
@@ -43,8 +45,9 @@ def try_import(
     log: IO[str] | None = None,
 ) -> Import:
     """Import ``spec`` with ``python``."""
+    first = [spec.folder / spec.import_first] if spec.import_first else []
     done = processes.run(
-        [python, "-c", _CODE, spec.import_name],
+        [python, "-c", _CODE, spec.import_name, *first],
         clean_environ(managed=managed),
         log=log,
         timeout_seconds=_IMPORT_SECONDS,

@@ -53,7 +53,8 @@ def install(
     """
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(recipe.constraints) + "\n", encoding="utf-8")
-    words = ["--constraint", str(constraints), *recipe.requirements]
+    alone = [] if recipe.dependencies else ["--no-deps"]
+    words = [*alone, "--constraint", str(constraints), *recipe.requirements]
     pip = [str(python), "-m", "pip", "install", "--progress-bar", "off", "--no-input"]
     # --no-user: PIP_USER, common on clusters, is refused inside a venv.
     done = processes.run(

@@ -25,7 +25,8 @@ class Recipe:
 
     ``locked`` pins what the requirements bring along; it is empty where the lock was made with
     another Python, since a release pinned for one may not exist for the other.
-    ``forbidden`` must not be installed: what would turn a CPU build into a CUDA build.
+    ``forbidden`` must not be installed: what would turn a CPU build into a CUDA build. Without
+    ``dependencies`` nothing is installed but the requirements.
     """
 
     accelerator: Accelerator
@@ -34,6 +35,7 @@ class Recipe:
     locked: tuple[str, ...]
     forbidden: tuple[str, ...]
     torch_backend: bool
+    dependencies: bool = True
 
     @property
     def constraints(self) -> tuple[str, ...]:
@@ -49,6 +51,8 @@ class Recipe:
             list(self.requirements),
             list(self.locked),
             list(self.forbidden),
+            # Last and only where it differs: environments from before it stay valid.
+            *([] if self.dependencies else ["no dependencies"]),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -70,6 +74,7 @@ def recipe(
         locked=_locked(lock_path(spec, accelerator), python) if locked else (),
         forbidden=spec.cpu_forbids if cpu else (),
         torch_backend=cpu and spec.cpu_fallback == "uv-torch-backend",
+        dependencies=spec.dependencies,
     )
 
 

@@ -21,9 +21,10 @@ __all__ = ["Certificate", "CertificateStore"]
 
 SCHEMA = 1
 
-# Name and version of everything installed, without importing any of it.
+# Name and version of everything installed, and the files of the framework's own folder, which may
+# be a build that was never installed (Caffe's): without importing any of it.
 _LIST = """
-import json
+import importlib.util, json, os, sys
 try:
     from importlib.metadata import distributions
 except ImportError:  # Python 3.7
@@ -31,7 +32,11 @@ except ImportError:  # Python 3.7
     found = [(d.project_name, d.version) for d in working_set]
 else:
     found = [(d.metadata["Name"], d.version) for d in distributions()]
-print(json.dumps(sorted(map(list, found), key=str)))
+spec = importlib.util.find_spec(sys.argv[1])
+folder = os.path.dirname(spec.origin) if spec and spec.origin else None
+files = [entry for entry in os.scandir(folder) if entry.is_file()] if folder else []
+build = sorted([e.path, e.stat().st_size, e.stat().st_mtime_ns] for e in files)
+print(json.dumps([sorted(map(list, found), key=str), build]))
 """
 
 
@@ -122,7 +127,7 @@ def _installed(environment: Environment) -> str:
     if environment.managed:
         return json.dumps(sorted(environment.packages.items()))
     done = subprocess.run(
-        [environment.python, "-c", _LIST],
+        [environment.python, "-c", _LIST, framework(environment.framework).import_name],
         env=environment.environ(),
         capture_output=True,
         text=True,
