@@ -1,4 +1,4 @@
-"""What netdyno adds to a framework: its forward+backward against a loop written by hand.
+"""What netdyno adds to a framework: its time against a loop written by hand.
 
 For each framework and mode, fresh processes run both loops on AlexNet (one weird trick), block by
 block in turn; the ratio is taken pair by pair: a machine whose speed drifts drifts for both.
@@ -6,8 +6,11 @@ The loops written by hand are in handwritten/, each in its framework's own docum
 interval is a percentile bootstrap of the median ratio, processes first, then pairs.
 
     python benchmarks/overhead.py [--batch-size 8] [--blocks 20] [--processes 3] [CELL …]
+    python benchmarks/overhead.py --phase train_step caffe/net
 
-where CELL is FRAMEWORK/MODE. Exit code 1 if a median ratio lies outside 1/1.02 … 1.02.
+where CELL is FRAMEWORK/MODE; without, all of the frameworks that are measured by default. Phases
+are forward_backward and, where a loop is written for it, train_step. Exit code 1 if a median ratio
+lies outside 1/1.02 … 1.02.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from netdyno.environments import find
-from netdyno.frameworks import WORKER_ROOT, framework, frameworks
+from netdyno.frameworks import WORKER_ROOT, framework
 from netdyno.launch.local import environ
 from netdyno.plan.cell import Cell
 from netdyno.plan.job import job
@@ -36,13 +39,19 @@ from netdyno.settings import load_settings
 
 HERE = Path(__file__).resolve().parent
 ALLOWED = 1.02
+# Both sides repeat their step on one batch for as long as it takes: at the usual rate of 0.05 the
+# weights would grow without bound. The arithmetic of an update is the same at any rate.
+TRAIN_STEP_RATE = 1e-6
+PHASES = ("forward_backward", "train_step")
 Pairs = list[tuple[float, float]]
 
 
-def measure(cell: Cell, blocks: int) -> Pairs:
+def measure(cell: Cell, phase: str, blocks: int) -> Pairs:
     """Seconds per iteration, ours and theirs, from one fresh process."""
     environment = find(framework(cell.framework), load_settings())
     data = job(cell, seed=1)
+    data["phases"] = [phase]
+    data["hyperparameters"] = {**data["hyperparameters"], "learning_rate": TRAIN_STEP_RATE}
     data["sampling"] = {**data["sampling"], "min_samples": blocks}
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
@@ -81,15 +90,15 @@ def interval(processes: list[Pairs], draws: int = 2000) -> tuple[float, float, f
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cells", nargs="*", metavar="FRAMEWORK/MODE")
+    parser.add_argument("--phase", choices=PHASES, default=PHASES[0])
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--blocks", type=int, default=20)
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--host-allocator", default="system")
     options = parser.parse_args()
-    names = tuple(name for name, spec in frameworks().items() if not spec.on_request_only)
     request = dataclasses.replace(
         Request(),
-        frameworks=names,
+        frameworks=tuple(name.partition("/")[0] for name in options.cells),
         modes=("all",),
         networks=("alexnet_owt",),
         batch_size=(options.batch_size,),
@@ -103,14 +112,14 @@ def main() -> int:
     results: dict[str, list[Pairs]] = {cell.key: [] for cell in chosen}
     for number in range(options.processes):
         for cell in random.Random(number).sample(chosen, len(chosen)):
-            results[cell.key].append(measure(cell, options.blocks))
+            results[cell.key].append(measure(cell, options.phase, options.blocks))
             print(f"process {number + 1}: {cell.framework} {cell.mode}", file=sys.stderr)
     return report(chosen, results, options)
 
 
 def report(chosen: list[Cell], results: dict[str, list[Pairs]], options: argparse.Namespace) -> int:
     table = Table(
-        title=f"alexnet_owt, batch {options.batch_size}, forward+backward, "
+        title=f"alexnet_owt, batch {options.batch_size}, {options.phase}, "
         f"{options.host_allocator} allocator: netdyno / by hand"
     )
     for column in ("framework", "mode", "netdyno ms", "by hand ms", "ratio", "95 % interval", ""):

@@ -22,7 +22,7 @@ def test_in_alphabetical_order() -> None:
 
 def test_yardsticks_are_measured_on_request_only() -> None:
     asked = {name for name, spec in frameworks().items() if spec.on_request_only}
-    assert asked == {"null", "numpy"}
+    assert asked == {"null", "numpy", "torch7"}
 
 
 @every
@@ -45,6 +45,9 @@ def test_its_adapter_stands_beside_it(spec: FrameworkSpec) -> None:
     assert spec.folder == WORKER_ROOT / "frameworks" / spec.name
     for name in ("__init__.py", "adapter.py", "framework.toml"):
         assert (spec.folder / name).is_file()
+    if spec.external:
+        assert (spec.folder / "installation.py").is_file()
+        assert (WORKER_ROOT.parents[1] / spec.external).is_file()
 
 
 @every

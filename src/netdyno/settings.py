@@ -184,7 +184,8 @@ def _interpreter(name: str, path: Path, where: str) -> Path:
 
 def _where(path: Path, text: str, key: str) -> str:
     """``FILE, line N`` for the first line that sets or opens ``key``."""
-    pattern = re.compile(rf"""^\s*\[*\s*(python\.|external\.)?["']?{re.escape(key)}["']?\s*[\]=.]""")
+    word = rf"""["']?{re.escape(key)}["']?"""
+    pattern = re.compile(rf"^\s*\[*\s*((python|external)\.)?{word}\s*[\]=.]")
     for number, line in enumerate(text.splitlines(), start=1):
         if pattern.match(line):
             return f"{path}, line {number}"

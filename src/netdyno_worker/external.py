@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple
+from types import MappingProxyType
+from typing import Mapping, NamedTuple
 
 
 class Installation(NamedTuple):
@@ -21,5 +22,5 @@ class Installation(NamedTuple):
     program: str = ""
     root: str = ""
     version: str = ""
-    parts: Dict[str, str] = {}
+    parts: Mapping[str, str] = MappingProxyType({})
     problem: str = ""

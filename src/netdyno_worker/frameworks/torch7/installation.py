@@ -16,7 +16,7 @@ PROBE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.lua")
 PROBE_SECONDS = 60
 # Torch's own compiled code: a version of Torch7 is what is in these and in its Lua files.
 OWN_LIBRARIES = ("libtorch.", "libTH.", "libTHNN.", "libpaths.")
-# Packages that hold more than one installation: their files are not one folder's.
+# Prefixes that hold much else besides: no folder of Torch7's.
 SYSTEM = ("/", "/usr", "/usr/local")
 
 
@@ -69,6 +69,10 @@ def locate(named: Optional[str], environ: Mapping[str, str]) -> Place:
         return _place(named, path)
     if not os.path.isdir(named):
         raise NotFoundError("{} does not exist".format(named))
+    return _in_folder(named, path)
+
+
+def _in_folder(named: str, path: str) -> Place:
     # The checkout of torch/distro has its installation in a folder of this name.
     for prefix in (named, os.path.join(named, "install")):
         for command in ("luajit", "th"):

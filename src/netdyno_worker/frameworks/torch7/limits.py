@@ -35,9 +35,7 @@ def _pool(layer: Layer, shape: Tuple[int, ...]) -> str:
         return "Torch7 pads a pool by half its window at most"
     # Without padding it lets a window start outside the image, which is possible where windows
     # are further apart than they are wide.
-    for size, k, s, p, out in zip(
-        shape[1:], layer.kernel, layer.stride, layer.padding, layer.output_shape[1:]
-    ):
+    for size, k, s, out in zip(shape[1:], layer.kernel, layer.stride, layer.output_shape[1:]):
         windows = -((k - size) // s) + 1
         if layer.ceil_mode and not any(layer.padding) and windows != out:
             return "Torch7 lets this pool start outside the image"

@@ -29,5 +29,5 @@ def literal(value: Any) -> str:
 
 def _escaped(byte: int) -> str:
     character = chr(byte)
-    plain = character.isalnum() and byte < 128 or character in " _-+.,:/()="
+    plain = (character.isalnum() and byte < 128) or character in " _-+.,:/()="
     return character if plain else "\\{:03d}".format(byte)

@@ -4,7 +4,7 @@ local needed = {'torch', 'nn', 'optim'}
 
 local function lacks(words)
    -- A module that is not found lists every place that was tried: nobody wants to read those.
-   print('lacks\t' .. tostring(words):gsub('\n%s*no f[^\n]*', ''):gsub('%s+', ' '))
+   print('lacks\t' .. tostring(words):gsub(':?\n%s*no f[^\n]*', ''):gsub('%s+', ' '))
    os.exit(0)
 end
 
