@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from netdyno.launch import local
 from netdyno.networks import Network
 from netdyno.networks.builder import Builder
 from netdyno.parity.verify import Verifier
 from netdyno.plan.job import job
-from netdyno.launch import local
 from tests.integration.conftest import cell, environment_of
 from tests.small_network import small_network
 

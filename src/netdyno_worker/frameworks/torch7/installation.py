@@ -41,17 +41,16 @@ def look_for(named: Optional[str], environ: Mapping[str, str]) -> Installation:
     found = Installation(program=place.interpreter, root=root)
     try:
         answer = _probe(place, environ)
-    except NotFoundError as error:
+        digest = _digest(answer)
+        # Which BLAS it is bound to decides what it computes; its build is told by its size.
+        sizes = {os.path.basename(path): str(os.path.getsize(path)) for path in answer["library"]}
+    except (NotFoundError, OSError) as error:
         if named is None and not _has_torch(place.prefix):
             # Any LuaJIT may be on the path: that it is there promises nothing.
             found = Installation()
         return found._replace(problem="{} {}".format(place.interpreter, error))
-    version = "scm " + _digest(answer)[:8]
-    parts = {"torch7": _digest(answer), "luajit": answer["luajit"][0]}
-    for path in answer["library"]:
-        # Which BLAS it is bound to decides what it computes; its build is told by its size.
-        parts[os.path.basename(path)] = str(os.path.getsize(path))
-    return found._replace(version=version, parts=parts)
+    parts = {"torch7": digest, "luajit": answer["luajit"][0], **sizes}
+    return found._replace(version="scm " + digest[:8], parts=parts)
 
 
 def locate(named: Optional[str], environ: Mapping[str, str]) -> Place:
