@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -21,6 +23,8 @@ from tests.integration.conftest import cell, environment_of
 from tests.small_network import small_network
 
 pytestmark = pytest.mark.integration
+
+T = TypeVar("T")
 
 
 def entangled() -> Network:
@@ -126,7 +130,7 @@ def children_of(pid: int) -> list[int]:
     return [int(word) for word in text.split()]
 
 
-def wait_for(condition):  # type: ignore[no-untyped-def]
+def wait_for(condition: Callable[[], T]) -> T:
     """What ``condition`` returns once it is true, or after 30 s."""
     limit = time.monotonic() + 30
     while not (found := condition()) and time.monotonic() < limit:
