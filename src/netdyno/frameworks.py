@@ -38,6 +38,8 @@ class FrameworkSpec:
     has code for. ``known_differences``: what parity checks leave out, with the reason,
     by the end of a tensor's name. ``known_bugs``: what is wrong in the framework itself, by a
     regular expression for the name of a check. ``controller_interpreter``: nothing to install.
+    ``external``: set for what is no Python package and not ours to install, to the page that says
+    how to get it; the folder's ``installation.py`` finds it (see netdyno_worker/external.py).
     ``on_request_only``: never part of a run unless it is named. ``verifiable``: it computes
     something that can be held against the reference.
     """
@@ -60,6 +62,7 @@ class FrameworkSpec:
     known_differences: Mapping[str, str] = field(default_factory=dict)
     known_bugs: Mapping[str, str] = field(default_factory=dict)
     controller_interpreter: bool = False
+    external: str = ""
     on_request_only: bool = False
     verifiable: bool = True
 
@@ -109,6 +112,7 @@ def _read(path: Path) -> FrameworkSpec:
         known_differences=MappingProxyType(data.get("known_differences", {})),
         known_bugs=MappingProxyType(data.get("known_bugs", {})),
         controller_interpreter=data.get("controller_interpreter", False),
+        external=data.get("external", ""),
         on_request_only=data.get("on_request_only", False),
         verifiable=data.get("verifiable", True),
     )

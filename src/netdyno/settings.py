@@ -1,7 +1,7 @@
 """What the person has configured: where environments live, which interpreters are given.
 
 Sources, first one wins: the command line (``--python``), the environment (``NETDYNO_HOME``,
-``NETDYNO_CONFIG``), the configuration file, the defaults of the platform.
+``NETDYNO_CONFIG``, ``NETDYNO_TORCH7``), the configuration file, the defaults of the platform.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ import platformdirs
 from netdyno.errors import NetdynoError, unknown_name
 from netdyno.frameworks import frameworks
 
-__all__ = ["Settings", "config_path", "load_settings"]
+__all__ = ["Settings", "config_path", "load_settings", "location_variable"]
 
-_KEYS = ("home", "python")
+_KEYS = ("home", "python", "external")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """``home`` holds environments and logs; ``python`` maps a framework to an interpreter."""
+    """``home`` holds environments and logs; ``python`` maps a framework to an interpreter.
+
+    ``external`` maps a framework that is no Python package to where it was said to be; whether it
+    is there is found out when it is looked for.
+    """
 
     home: Path
     python: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
+    external: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def environments(self) -> Path:
@@ -47,6 +52,11 @@ def config_path() -> Path:
     return _absolute(named) if named else platformdirs.user_config_path("netdyno") / "config.toml"
 
 
+def location_variable(name: str) -> str:
+    """The environment variable that says where an external framework is: ``NETDYNO_TORCH7``."""
+    return f"NETDYNO_{name.upper()}"
+
+
 def load_settings(overrides: Iterable[str] = ()) -> Settings:
     """Read the configuration; ``overrides`` are ``FRAMEWORK=PATH`` words of ``--python``.
 
@@ -61,6 +71,7 @@ def load_settings(overrides: Iterable[str] = ()) -> Settings:
     return Settings(
         home=_absolute(home) if home else platformdirs.user_cache_path("netdyno"),
         python=MappingProxyType(python),
+        external=MappingProxyType({**_external_table(data, text, path), **_external_variables()}),
     )
 
 
@@ -116,6 +127,34 @@ def _python_table(data: Mapping[str, Any], text: str, path: Path) -> dict[str, P
     return found
 
 
+def _external_table(data: Mapping[str, Any], text: str, path: Path) -> dict[str, Path]:
+    table = data.get("external", {})
+    known = [name for name, spec in frameworks().items() if spec.external]
+    if not isinstance(table, dict):
+        raise NetdynoError(
+            f"{_where(path, text, 'external')}: external must be a table:\n"
+            f'[external]\n{known[0]} = "/path/to/installation"'
+        )
+    found: dict[str, Path] = {}
+    for name, value in table.items():
+        where = f"{_where(path, text, name)}: external.{name}"
+        if name not in known:
+            raise NetdynoError(f"{where}: {unknown_name('external framework', name, known)}")
+        if not isinstance(value, str) or not value:
+            raise NetdynoError(f"{where} must be the path of an installation, in quotes")
+        found[name] = _absolute(value, path.parent)
+    return found
+
+
+def _external_variables() -> dict[str, Path]:
+    named = {
+        name: os.environ.get(location_variable(name))
+        for name, spec in frameworks().items()
+        if spec.external
+    }
+    return {name: _absolute(value) for name, value in named.items() if value}
+
+
 def _override(word: str) -> tuple[str, Path]:
     name, separator, value = word.partition("=")
     if not separator or not name or not value:
@@ -127,6 +166,11 @@ def _interpreter(name: str, path: Path, where: str) -> Path:
     """``path`` if ``name`` is a framework and ``path`` can be executed."""
     if name not in frameworks():
         raise NetdynoError(f"{where}: {unknown_name('framework', name, frameworks())}")
+    if frameworks()[name].external:
+        raise NetdynoError(
+            f"{where}: {name} is no Python package; name its installation with"
+            f" {location_variable(name)} or external.{name} in the configuration file"
+        )
     if not path.exists():
         raise NetdynoError(f"{where}: {path} does not exist; name a Python executable")
     if not path.is_file():
@@ -140,7 +184,8 @@ def _interpreter(name: str, path: Path, where: str) -> Path:
 
 def _where(path: Path, text: str, key: str) -> str:
     """``FILE, line N`` for the first line that sets or opens ``key``."""
-    pattern = re.compile(rf"""^\s*\[*\s*(python\.)?["']?{re.escape(key)}["']?\s*[\]=.]""")
+    word = rf"""["']?{re.escape(key)}["']?"""
+    pattern = re.compile(rf"^\s*\[*\s*((python|external)\.)?{word}\s*[\]=.]")
     for number, line in enumerate(text.splitlines(), start=1):
         if pattern.match(line):
             return f"{path}, line {number}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
@@ -24,6 +24,9 @@ class Adapter(abc.ABC):
     Arrays that cross this interface are NumPy in the neutral layout: images ``(N, C, H, W)``,
     convolution weights ``(out, in/groups, kh, kw)``, dense weights ``(out, in)``.
     """
+
+    #: Of the process that does the work, where it is a child of this one.
+    process_id: Optional[int] = None
 
     @classmethod  # noqa: B027 - not abstract: most have nothing to set
     def prepare(cls, job: Job) -> None:

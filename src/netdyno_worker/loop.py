@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import Callable, Dict, Iterator, List, NamedTuple, Union
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Union
 
 from netdyno_worker import clock
 from netdyno_worker.protocol import Sampling
@@ -36,19 +36,24 @@ class Block(NamedTuple):
 
 
 def time_block(
-    kind: str, step: Callable[[], None], synchronize: Callable[[], None], iterations: int
+    kind: str,
+    step: Callable[[], None],
+    synchronize: Callable[[], None],
+    iterations: int,
+    process_id: Optional[int] = None,
 ) -> Block:
     """Run ``step`` some times and wait for all of it.
 
     The caller has synchronized before: nothing is under way when the clock starts.
+    ``process_id``: of the process that does the work, where it is not this one.
     """
-    before = clock.usage()
+    before = clock.usage(process_id)
     start = clock.now()
     for _ in range(iterations):
         step()
     synchronize()
     seconds = clock.now() - start
-    return Block(kind, iterations, seconds, clock.used_since(before))
+    return Block(kind, iterations, seconds, clock.used_since(before, process_id))
 
 
 def measure(
@@ -57,17 +62,18 @@ def measure(
     sampling: Sampling,
     before_block: Callable[[int], None] = lambda iterations: None,
     max_iterations: int = 10**6,
+    process_id: Optional[int] = None,
 ) -> Iterator[Block]:
     """Yield every block as it ends: the first iteration, the warm-up, the samples.
 
     ``before_block`` is called before each block with its number of iterations, at most
-    ``max_iterations``; what it does is not timed.
+    ``max_iterations``; what it does is not timed. ``process_id``: see ``time_block``.
     """
 
     def block(kind: str, iterations: int) -> Block:
         before_block(iterations)
         synchronize()
-        return time_block(kind, step, synchronize, iterations)
+        return time_block(kind, step, synchronize, iterations, process_id)
 
     last = block("first", 1)
     yield last

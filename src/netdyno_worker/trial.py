@@ -156,12 +156,10 @@ def _measure_phase(
     phase: str, adapter: Adapter, job: Job, events: Events, restart: _Restart
 ) -> None:
     step: Callable[[], None] = getattr(adapter, phase)
+    how: Dict[str, Any] = {"process_id": adapter.process_id}
     if phase == "train_step":
-        blocks = loop.measure(
-            step, adapter.synchronize, job.sampling, restart, max_iterations=restart.STEPS
-        )
-    else:
-        blocks = loop.measure(step, adapter.synchronize, job.sampling)
+        how.update(before_block=restart, max_iterations=restart.STEPS)
+    blocks = loop.measure(step, adapter.synchronize, job.sampling, **how)
     for index, block in enumerate(blocks):
         events.emit(
             "block",

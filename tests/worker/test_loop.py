@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from itertools import chain, count, repeat
 
@@ -169,6 +172,23 @@ def test_what_the_process_used_is_told() -> None:
     block = loop.time_block("sample", lambda: None, lambda: None, 3)
     assert set(block.usage) == {"user_seconds", "system_seconds", "minor_faults", "major_faults"}
     assert all(value >= 0 for value in block.usage.values())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_what_another_process_used_is_told() -> None:
+    """Its name may hold brackets and blanks; its times are those that the system tells."""
+    code = "import sys; list(map(str, range(10**6))); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout
+        child.stdout.readline()
+        used = clock.usage(child.pid)
+        own = clock.usage(os.getpid())
+        child.communicate()
+    assert used["user_seconds"] > 0
+    assert used["minor_faults"] > 1000
+    assert own["user_seconds"] == pytest.approx(clock.usage()["user_seconds"], abs=0.1)
 
 
 def test_the_clock_never_goes_back() -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from netdyno import __version__
 from netdyno.cli.terminal import console, print_json
-from netdyno.environments import Environment, inspect, mend_command
+from netdyno.environments import Environment, inspect, mend, mend_command
 from netdyno.environments.accelerators import suitable_accelerator
 from netdyno.environments.imports import try_import
 from netdyno.environments.processes import Processes
@@ -61,15 +61,16 @@ def command(pythons: tuple[str, ...], deep: bool, as_json: bool) -> None:
 
 @dataclass(frozen=True)
 class _Remedy:
-    """One thing that is missing, and what to type (or do)."""
+    """One thing that is missing, and what to type (or do). ``optional``: few will miss it."""
 
     problem: str
     mend: str
+    optional: bool = False
 
 
 def _deep(spec: FrameworkSpec, environment: Environment, processes: Processes) -> Environment:
     """The environment as it is after an attempt to import its framework."""
-    if not environment.ready:
+    if not environment.ready or environment.kind == "external":  # which was asked already
         return environment
     done = try_import(spec, environment.python, processes, managed=environment.managed)
     if done.version is None:
@@ -80,20 +81,23 @@ def _deep(spec: FrameworkSpec, environment: Environment, processes: Processes) -
 def _remedies(
     spec: FrameworkSpec, environment: Environment, compiler: Compiler | None
 ) -> list[_Remedy]:
-    if spec.on_request_only and environment.state == "missing":
-        return []  # nobody has asked for it
+    optional = spec.on_request_only and environment.state == "missing"  # nobody has asked for it
+    if environment.kind == "external" and not environment.ready:
+        problem = f"{spec.title}: {environment.problem}"
+        return [_Remedy(problem, mend(spec, environment), optional)]
     if not environment.ready:
         lines = [line.strip() for line in environment.problem.splitlines()]
         problem = " ".join(dict.fromkeys((lines[0], lines[-1])))
         if environment.kind == "existing":
-            mend = f"name another with --python {spec.name}=PATH or in the configuration file"
-            return [_Remedy(f"{spec.title}: {environment.python} {problem}", mend)]
-        return [_Remedy(f"{spec.title}: the environment {problem}", mend_command(spec.name))]
+            problem = f"{environment.python} {problem}"
+        else:
+            problem = f"the environment {problem}"
+        return [_Remedy(f"{spec.title}: {problem}", mend(spec, environment), optional)]
     found = []
     cpu_build = environment.managed and environment.accelerator == "cpu"
     if cpu_build and suitable_accelerator(spec)[0] == "cuda":
-        mend = f"{mend_command(spec.name)} --accelerator cuda"
-        found.append(_Remedy(f"{spec.title}: the CPU build is installed beside a GPU", mend))
+        command = f"{mend_command(spec.name)} --accelerator cuda"
+        found.append(_Remedy(f"{spec.title}: the CPU build is installed beside a GPU", command))
     modes = [mode.name for mode in spec.modes.values() if "c++" in mode.needs]
     if modes and compiler is None:
         problem = f"{spec.title}: no C++ compiler, so no mode {', '.join(modes)}"
@@ -153,7 +157,9 @@ def _json(
         "host": facts,
         "cxx_compiler": compiler.version if compiler else None,
         "frameworks": entries,
-        "remedies": [{"problem": r.problem, "mend": r.mend} for r in remedies],
+        "remedies": [
+            {"problem": r.problem, "mend": r.mend, "optional": r.optional} for r in remedies
+        ],
     }
 
 
@@ -168,10 +174,12 @@ def _render(
     out.print()
     out.print(_host_table(settings, facts))
     out.print()
-    if not remedies:
+    if all(remedy.optional for remedy in remedies):
         out.print("Nothing is missing.")
-    for remedy in remedies:
-        out.print(f"{escape(remedy.problem)} -> {escape(remedy.mend)}", soft_wrap=True)
+    for remedy in sorted(remedies, key=lambda remedy: remedy.optional):
+        prefix = "optional: " if remedy.optional else ""
+        line = f"{prefix}{escape(remedy.problem)} -> {escape(remedy.mend)}"
+        out.print(line, soft_wrap=True, style="dim" if remedy.optional else None)
 
 
 def _frameworks_table(found: dict[str, Environment]) -> Table:

@@ -161,6 +161,8 @@ def redactor(settings: Settings, found: dict[str, environments.Environment]) -> 
     folders = {settings.home: "<netdyno-home>"}
     for name, environment in found.items():
         folders[environment.python.parent.parent] = f"<{name}-environment>"
+        if environment.root:
+            folders[environment.root] = f"<{name}-environment>"
     return Redactor(folders)
 
 

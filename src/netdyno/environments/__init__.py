@@ -4,6 +4,6 @@
 """
 
 from netdyno.environments.environ import clean_environ
-from netdyno.environments.environment import Environment, find, inspect, mend_command
+from netdyno.environments.environment import Environment, find, inspect, mend, mend_command
 
-__all__ = ["Environment", "clean_environ", "find", "inspect", "mend_command"]
+__all__ = ["Environment", "clean_environ", "find", "inspect", "mend", "mend_command"]

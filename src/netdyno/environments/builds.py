@@ -17,7 +17,7 @@ from typing import IO, Literal
 from filelock import Timeout
 
 from netdyno.environments.accelerators import suitable_accelerator
-from netdyno.environments.environment import Environment, inspect, lock_file
+from netdyno.environments.environment import Environment, inspect, lock_file, mend
 from netdyno.environments.imports import try_import
 from netdyno.environments.managed import Order, make
 from netdyno.environments.processes import Processes, StoppedError
@@ -150,11 +150,19 @@ def _given(
 ) -> tuple[Action, str]:
     """Check an interpreter that is not ours; nothing is ever installed into it."""
     present = inspect(spec, settings)
+    if (wish.rebuild or wish.update_lock) and present.kind == "external":
+        raise NetdynoError(
+            f"{spec.title} is used as it is: leave out --rebuild and --update-lock, or {spec.name}"
+        )
     if wish.rebuild or wish.update_lock:
         raise NetdynoError(
             f"{present.python} is not an environment that netdyno made, so it is used as it is:"
             f" leave out --rebuild and --update-lock, or --python {spec.name}"
         )
+    if present.kind == "external":
+        if not present.ready:
+            raise NetdynoError(f"{present.problem}; {mend(spec, present)}")
+        return "checked", present.framework_version or ""
     if not present.ready:
         raise NetdynoError(f"{present.python} {present.problem}")
     found = try_import(spec, present.python, processes, managed=False)

@@ -1,7 +1,8 @@
 """One framework's environment: where its Python is and whether it can be used.
 
 Everything here is cheap: a small file is read and the interpreter is started without ``site``,
-some 10 ms in all. No framework is imported.
+some 10 ms in all. No framework is imported. (What is no Python package is asked what it is by
+external.py, which takes 0.2 s.)
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Literal
 
 from filelock import FileLock, Timeout
 
+from netdyno.environments import external
 from netdyno.environments.environ import clean_environ
 from netdyno.environments.interpreters import running_version
 from netdyno.environments.marker import Marker, read_marker
@@ -22,11 +24,11 @@ from netdyno.environments.recipe import Accelerator, recipe
 from netdyno.errors import NetdynoError
 from netdyno.frameworks import FrameworkSpec
 from netdyno.host.devices import has_nvidia_gpu
-from netdyno.settings import Settings
+from netdyno.settings import Settings, location_variable
 
-__all__ = ["Environment", "Kind", "State", "find", "inspect", "lock_file", "mend_command"]
+__all__ = ["Environment", "Kind", "State", "find", "inspect", "lock_file", "mend", "mend_command"]
 
-Kind = Literal["managed", "existing", "controller"]
+Kind = Literal["managed", "existing", "controller", "external"]
 State = Literal["ready", "missing", "interrupted", "stale", "broken"]
 
 _IN_PROGRESS = "is being made by another `netdyno setup`"
@@ -37,10 +39,12 @@ _UNFINISHED = "is incomplete: the setup that made it did not finish"
 class Environment:
     """Where a framework runs.
 
-    ``kind``: ``managed`` (we made it), ``existing`` (the person named its interpreter) or
-    ``controller`` (the interpreter that runs netdyno). ``problem`` says what is wrong when
-    ``state`` is not ``ready``. ``framework_version`` and ``packages`` are what a managed
-    environment recorded when it was made; others are only known once they are run.
+    ``kind``: ``managed`` (we made it), ``existing`` (the person named its interpreter),
+    ``controller`` (the interpreter that runs netdyno) or ``external`` (the same, driving a program
+    that is no Python). ``problem`` says what is wrong when ``state`` is not ``ready``.
+    ``framework_version`` and ``packages`` are what a managed environment recorded when it was made,
+    or what an external one consists of; others are only known once they are run. ``variables`` tell
+    the worker where an external one is, ``root`` is the folder that holds it.
     """
 
     framework: str
@@ -52,6 +56,8 @@ class Environment:
     python_version: str | None = None
     framework_version: str | None = None
     packages: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    root: Path | None = None
 
     @property
     def managed(self) -> bool:
@@ -63,7 +69,7 @@ class Environment:
 
     def environ(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """The variables for a child of this environment's Python."""
-        return clean_environ(extra, managed=self.managed)
+        return clean_environ({**self.variables, **(extra or {})}, managed=self.managed)
 
 
 def find(spec: FrameworkSpec, settings: Settings) -> Environment:
@@ -77,11 +83,25 @@ def find(spec: FrameworkSpec, settings: Settings) -> Environment:
     if environment.kind == "existing":
         raise NetdynoError(
             f"the Python given for {spec.name}, {environment.python}, {environment.problem};"
-            f" name another with --python {spec.name}=PATH or in the configuration file"
+            f" {mend(spec, environment)}"
         )
+    if environment.kind == "external":
+        raise NetdynoError(f"{spec.title}: {environment.problem}; {mend(spec, environment)}")
     raise NetdynoError(
         f"the environment of {spec.name} {environment.problem}; run `{mend_command(spec.name)}`"
     )
+
+
+def mend(spec: FrameworkSpec, environment: Environment) -> str:
+    """What to do when ``environment`` is not ready."""
+    if environment.kind == "existing":
+        return f"name another with --python {spec.name}=PATH or in the configuration file"
+    if environment.kind == "external":
+        return (
+            f"set {location_variable(spec.name)} to where {spec.title} is installed"
+            f" ({spec.external} says how to get it; netdyno does not install it)"
+        )
+    return mend_command(spec.name)
 
 
 def mend_command(name: str) -> str:
@@ -101,6 +121,8 @@ def inspect(spec: FrameworkSpec, settings: Settings, *, have_lock: bool = False)
     """
     if spec.name in settings.python:
         return _existing(spec, settings.python[spec.name])
+    if spec.external:
+        return _external(spec, settings)
     if spec.controller_interpreter:
         version = "{}.{}.{}".format(*sys.version_info)
         return Environment(
@@ -120,6 +142,27 @@ def _existing(spec: FrameworkSpec, python: Path) -> Environment:
         "ready" if version else "broken",
         "" if version else "does not run",
         version,
+    )
+
+
+def _external(spec: FrameworkSpec, settings: Settings) -> Environment:
+    named = settings.external.get(spec.name)
+    found = external.look_for(spec, named)
+    state: State = "ready"
+    if found.problem:
+        state = "broken" if found.program or named else "missing"
+    return Environment(
+        spec.name,
+        Path(sys.executable),
+        "external",
+        "cpu",
+        state,
+        found.problem,
+        python_version="{}.{}.{}".format(*sys.version_info),
+        framework_version=found.version or None,
+        packages=MappingProxyType(dict(found.parts)),
+        variables=MappingProxyType({location_variable(spec.name): str(named)} if named else {}),
+        root=Path(found.root) if found.root else None,
     )
 
 

@@ -123,8 +123,8 @@ class CertificateStore:
 
 
 def _installed(environment: Environment) -> str:
-    """A managed environment recorded its packages when it was made; others are asked."""
-    if environment.managed:
+    """What an environment itself tells, managed or external, is known; others are asked."""
+    if environment.managed or environment.kind == "external":
         return json.dumps(sorted(environment.packages.items()))
     done = subprocess.run(
         [environment.python, "-c", _LIST, framework(environment.framework).import_name],
