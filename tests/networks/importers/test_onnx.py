@@ -429,6 +429,18 @@ def test_a_file_that_is_no_onnx() -> None:
             read_onnx(Path("net.onnx"), content, "net", None)
 
 
+def test_a_damaged_file() -> None:
+    graph = Graph()
+    graph.classifier(243)
+    content = graph.content()
+    for damaged in (
+        content.replace(b"images", b"imag\xff\xff"),
+        content.replace(b"flat", b"\xff" * 4),
+    ):
+        with pytest.raises(NetdynoError, match=r"net\.onnx: "):
+            read_onnx(Path("net.onnx"), damaged, "net", None)
+
+
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(NetdynoError, match=r"net.onnx: .*pip install 'netdyno\[onnx\]'"):
