@@ -430,15 +430,11 @@ def test_a_file_that_is_no_onnx() -> None:
 
 
 def test_a_damaged_file() -> None:
+    """A name that is no UTF-8."""
     graph = Graph()
     graph.classifier(243)
-    content = graph.content()
-    for damaged in (
-        content.replace(b"images", b"imag\xff\xff"),
-        content.replace(b"flat", b"\xff" * 4),
-    ):
-        with pytest.raises(NetdynoError, match=r"net\.onnx: "):
-            read_onnx(Path("net.onnx"), damaged, "net", None)
+    with pytest.raises(NetdynoError, match=r"net\.onnx: is damaged: "):
+        read_onnx(Path("net.onnx"), graph.content().replace(b"flat", b"\xff" * 4), "net", None)
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
