@@ -13,7 +13,7 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon.model_zoo import vision
 
-# The zoo's classes; a thin one, since MXNet writes a million weights a second.
+# The zoo's classes, and a thin one: MXNet takes minutes to export tens of millions of weights.
 MODELS = {
     "mobilenet": (32, vision.mobilenet0_25(classes=10)),
     # Maps of 2x2 at the end: over fewer, the statistics of two images are ill-conditioned.

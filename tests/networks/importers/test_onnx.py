@@ -429,6 +429,14 @@ def test_a_file_that_is_no_onnx() -> None:
             read_onnx(Path("net.onnx"), content, "net", None)
 
 
+def test_a_damaged_file() -> None:
+    """A name that is no UTF-8."""
+    graph = Graph()
+    graph.classifier(243)
+    with pytest.raises(NetdynoError, match=r"net\.onnx: is damaged: "):
+        read_onnx(Path("net.onnx"), graph.content().replace(b"flat", b"\xff" * 4), "net", None)
+
+
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(NetdynoError, match=r"net.onnx: .*pip install 'netdyno\[onnx\]'"):

@@ -32,6 +32,9 @@ def read_onnx(path: Path, data: bytes, name: str, input_shape: Shape | None) -> 
         return _read(path, _parsed(data), name, input_shape)
     except NetdynoError as error:
         raise NetdynoError(f"{path}: {error}") from None
+    except (AttributeError, TypeError, ValueError) as error:
+        # Names that are no UTF-8 come as bytes: a damaged file can hold them anywhere.
+        raise NetdynoError(f"{path}: is damaged: {error}") from error
 
 
 def _parsed(data: bytes) -> Any:
