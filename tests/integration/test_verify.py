@@ -67,14 +67,16 @@ def test_a_network_with_that_layer_is_refused(verifier: Verifier) -> None:
         ("tensorflow", "xla"),
         ("pytorch", "eager"),
         ("jax", "jit"),
+        ("caffe", "net"),
     ],
 )
 def test_the_gradient_by_the_images(verifier: Verifier, name: str, mode: str) -> None:
-    network = small_network(lrn=name != "mxnet")  # MXNet's LRN is in single precision only
+    # MXNet's LRN is in single precision only, and the wheel of Caffe has no batch norm.
+    network = small_network(lrn=name != "mxnet", batch_norm=name != "caffe")
     (check,) = [c for c in checks_of(network) if c.name == network.name]
     asked = dataclasses.replace(check, name="with images", train_steps=0, input_gradient=True)
     for layout in framework(name).modes[mode].layouts:
         found = verifier.run(cell(name, mode, network, layout), environment_of(name), [asked])
-        assert [result.status for result in found] == ["passed", "passed"]
+        assert [result.status for result in found] == ["passed"] * len(found)
         for result in found:
             assert "gradient/images" in {tensor.name for tensor in result.tensors}

@@ -136,6 +136,18 @@ class Adapter(Base):
     def gradients(self) -> Dict[str, np.ndarray]:
         return {name: self._blob(name).diff for name in self.written.parameters}
 
+    def input_gradient(self) -> np.ndarray:
+        path = self._write("by_images", self.written.text + "force_backward: true\n")
+        net = self.caffe.Net(path, self.caffe.TRAIN)
+        for name, blobs in self.net.params.items():
+            for blob, known in zip(net.params[name], blobs):
+                blob.data[...] = known.data
+        for name in (INPUT, self.written.labels):
+            net.blobs[name].data[...] = self.net.blobs[name].data
+        net.forward()
+        net.backward()
+        return net.blobs[INPUT].diff
+
     def parameters(self) -> Dict[str, np.ndarray]:
         return {name: self._blob(name).data for name in self.written.parameters}
 
