@@ -10,10 +10,11 @@ bench: .venv/netdyno
 	$(BIN)/netdyno setup
 	$(BIN)/netdyno run --networks alexnet_owt,googlenet --batch-size 8 --rounds 2 --budget 5m
 
-## Unit tests, then the real frameworks on small networks.
+## Unit tests, then the real frameworks on small networks. Caffe needs a Python before 3.10, which
+## uv fetches where there is none and the network allows it.
 test: .venv/dev
 	$(BIN)/netdyno setup
-	$(BIN)/netdyno setup caffe
+	$(BIN)/netdyno setup caffe || echo "Caffe's integration tests will be skipped"
 	$(BIN)/python -m pytest
 
 lint: .venv/dev
