@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netdyno.networks import build, names
+from netdyno.networks.builder import Builder
 from netdyno.networks.graph import BatchNorm, Conv, Layer, Pool
 from netdyno.parity.sheet import CHANNELS, network_sheet, random_sheets
 
@@ -50,6 +51,18 @@ def test_channels_fill_a_block_of_a_blocked_layout() -> None:
     sheet = network_sheet(build("alexnet"))
     (norm,) = [layer for layer in sheet.layers if layer.kind == "LRN"]
     assert sheet.shapes[norm.name][0] == CHANNELS
+
+
+def test_a_batch_norm_over_single_values_is_checked_over_more() -> None:
+    """Of two images' single values each becomes +1 or -1: any rounding error is all there is."""
+    net = Builder((3, 5, 5))
+    net.conv("c", 8, 5, bias=False)
+    net.batch_norm()
+    net.flatten()
+    net.loss()
+    sheet = network_sheet(net.network("tip", options={}, source=""))
+    (norm,) = [layer for layer in sheet.layers if isinstance(layer, BatchNorm)]
+    assert min(sheet.input_shapes(norm)[0][1:]) > 1
 
 
 def test_random_sheets_depend_on_their_seed_only() -> None:

@@ -32,8 +32,9 @@ IMAGE = (3, 32, 32)
 # Blocked layouts of kernel libraries need a multiple of 8 or 16 channels to be used at all.
 CHANNELS = 16
 HEAD_CLASSES = 10
-# What a pool over everything becomes.
+# What a pool over everything becomes, and what a batch norm reads.
 GLOBAL = (7, 7)
+NORMALIZED = (6, 6)
 TESTED = (Conv, Pool, LRN, BatchNorm, Concat, Add)
 
 
@@ -110,6 +111,9 @@ def _sheet(name: str, layers: dict[str, tuple[Layer, Shape]]) -> Network:
 def _small(layer: Layer, shape: Shape) -> Shape:
     if _is_global(layer, shape):
         return (CHANNELS, *GLOBAL)
+    if isinstance(layer, BatchNorm):
+        # Its size is no part of it; and of two single values each becomes plus or minus one.
+        return (CHANNELS, *NORMALIZED)
     if not isinstance(layer, Conv | Pool):
         return (CHANNELS, min(shape[1], 9), min(shape[2], 9))
     sizes = []
