@@ -176,12 +176,6 @@ def _check_pool(layer: Layer) -> None:
         raise UnsupportedError(
             "Caffe's average pool counts padding; layer '{}' does not".format(layer.name)
         )
-    if any(p >= k for p, k in zip(layer.padding, layer.kernel)):
-        raise UnsupportedError(
-            "Caffe's pools need a padding below the kernel; layer '{}' has {} and {}".format(
-                layer.name, layer.padding, layer.kernel
-            )
-        )
 
 
 def _rounding(layer: Layer, network: Network) -> Message:

@@ -21,8 +21,6 @@ def check(network: Network, batch_size: int) -> None:
         elif layer.kind == "BatchNorm" and batch_size == 1:
             # It normalizes with the running statistics then, though it is training.
             reason = "Torch7 has no batch norm at batch size 1"
-        elif layer.kind == "Dropout" and layer.rate >= 1:
-            reason = "Torch7 cannot drop everything"
         elif layer.kind == "SoftmaxCrossEntropy" and network.shape(layer.inputs[0]) == (1,):
             # CrossEntropyCriterion squeezes its input: the batch would become the classes.
             reason = "Torch7's CrossEntropyCriterion needs two classes"
