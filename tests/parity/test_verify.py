@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from netdyno.environments import Environment
+from netdyno.errors import NetdynoError
 from netdyno.networks.graph import Dropout
 from netdyno.parity import gate
 from netdyno.parity.certificate import CertificateStore
@@ -59,6 +60,22 @@ def test_what_computes_nothing_fails(
     assert {c.status for c in found.checks} == {"failed"}
     assert "small layers (fp32): loss is" in found.reason
     assert found.reason.endswith("; the first layer that differs: Conv 'c1'")
+
+
+def test_a_reference_that_fails_to_locate_costs_only_the_location(
+    verifier: Verifier, here: Environment, make_cell: MakeCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = verifier._expected
+
+    def fails_on_heads(check: Check) -> object:
+        if check.name.endswith("every layer"):
+            raise NetdynoError("out of memory")
+        return expected(check)
+
+    monkeypatch.setattr(verifier, "_expected", fails_on_heads)
+    found = verifier.verify(make_cell(network=small_network()), here)
+    assert "small layers (fp32): loss is" in found.reason
+    assert "first layer" not in found.reason
 
 
 def test_the_gradient_by_the_images_when_asked(here: Environment, make_cell: MakeCell) -> None:
