@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import os
 from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
@@ -12,6 +13,15 @@ from netdyno_worker.protocol import Job
 
 class UnsupportedError(Exception):
     """The framework cannot express the network, or lacks the device: the cell is skipped."""
+
+
+def tf32_is_forbidden() -> bool:
+    """Whether NVIDIA's libraries were told to leave TF32 alone, whatever a framework asks of them.
+
+    0 is the only value that means something: NVIDIA, "Accelerating AI Training with NVIDIA TF32
+    Tensor Cores". They read it once, so it is set in ``Adapter.prepare``.
+    """
+    return os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
 
 
 class Adapter(abc.ABC):
@@ -106,6 +116,13 @@ class Adapter(abc.ABC):
     @abc.abstractmethod
     def threads(self) -> Dict[str, Any]:
         """Thread counts in force: ``{"count": 2, "source": "torch.get_num_threads()"}``."""
+
+    def tf32(self) -> Optional[bool]:
+        """Whether TF32 may stand in for single precision in what was timed.
+
+        None where the framework does not tell. The default is that of a CPU, which has none.
+        """
+        return False
 
     def notes(self) -> List[str]:
         """What was not done like the others; empty when nothing was."""

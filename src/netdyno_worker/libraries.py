@@ -1,40 +1,69 @@
-"""Versions of the GPU kernel libraries that this process has really loaded, asked of themselves.
+"""What a process has really loaded: GPU kernel libraries, an OpenMP runtime, an allocator.
 
-A framework tells what it was built with; what was loaded may be another release.
+A framework tells what it was built with; what was loaded may be another release. GPU libraries are
+asked for their versions; an OpenMP runtime and an allocator are known by the names of their files.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Callable, Dict, Optional
+import re
+from typing import Any, Callable, Dict, List, Optional, Pattern
 
 MAPS = "/proc/self/maps"
+
+# "libgomp.so.1", and "libgomp-a34b3233.so.1.0.0" as wheels rename what they bring.
+OPENMP = re.compile(r"(libgomp|libiomp5|libomp)(?:-[0-9a-f]+)?\.so")
+# They take the place of the C library's malloc, preloaded or linked in.
+ALLOCATORS = re.compile(r"(libjemalloc|libtcmalloc|libmimalloc|libtbbmalloc)[\w-]*\.so")
 
 
 def loaded_versions() -> Dict[str, str]:
     """``{"cudnn": "9.19.0", …}`` for those of cuDNN, cuBLAS and NCCL that are loaded (Linux)."""
     found = {}
     for name, (library, version_of) in _LIBRARIES.items():
-        path = _loaded(library)
+        path = loaded(library)
         version = _ask(path, version_of) if path else None
         if version:
             found[name] = version
     return found
 
 
-def _loaded(library: str) -> Optional[str]:
+def openmp_runtimes(process_id: Optional[int] = None) -> Optional[List[str]]:
+    """``["libgomp"]``: those that a process, this one by default, has loaded; None off Linux."""
+    return _known(OPENMP, process_id)
+
+
+def allocators(process_id: Optional[int] = None) -> Optional[List[str]]:
+    """``["libjemalloc"]``: what stands in for the C library's malloc; None off Linux."""
+    return _known(ALLOCATORS, process_id)
+
+
+def loaded(library: str) -> Optional[str]:
     """Path of the mapped file called ``library`` or ``library.N…``."""
-    try:
-        with open(MAPS, encoding="utf-8", errors="replace") as file:
-            paths = {line.split(None, 5)[-1].strip() for line in file if "/" in line}
-    except OSError:
-        return None
-    for path in sorted(paths):
+    for path in _mapped(MAPS) or []:
         name = os.path.basename(path)
         if name == library or name.startswith(library + "."):
             return path
     return None
+
+
+def _known(pattern: Pattern[str], process_id: Optional[int]) -> Optional[List[str]]:
+    paths = _mapped(MAPS if process_id is None else "/proc/{}/maps".format(process_id))
+    if paths is None:
+        return None
+    matches = [pattern.match(os.path.basename(path)) for path in paths]
+    return sorted({match.group(1) for match in matches if match})
+
+
+def _mapped(maps: str) -> Optional[List[str]]:
+    """Paths of the mapped files, sorted; None where the system does not tell."""
+    try:
+        with open(maps, encoding="utf-8", errors="replace") as file:
+            return sorted({line.split(None, 5)[-1].strip() for line in file if "/" in line})
+    except OSError:
+        return None
 
 
 def _ask(path: str, version_of: Callable[[Any], str]) -> Optional[str]:

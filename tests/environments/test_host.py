@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
 import platform
+import re
 from pathlib import Path
 
 import pytest
 
-from netdyno.host import compiler, devices
+from netdyno.host import compiler, devices, facts
 from netdyno.host.cpu import cpu, memory_bytes, parse_cpu_max, parse_cpuinfo
 from netdyno.host.devices import Gpu, parse_nvidia_smi
-from netdyno.host.facts import host_facts
+from netdyno.host.facts import host_facts, host_id
 
 
 def test_nvidia_smi() -> None:
@@ -63,6 +65,42 @@ def test_facts_are_json_and_anonymous() -> None:
     text = json.dumps(host_facts(), allow_nan=False)
     for secret in (platform.node(), str(Path.home()), f'"{getpass.getuser()}"'):
         assert secret not in text
+    machine_id = Path("/etc/machine-id")
+    if machine_id.exists() and machine_id.read_text().strip():
+        assert machine_id.read_text().strip()[:12] not in text
+
+
+MACHINE = "a6b24ae6ba5e4c82a4cd04d8fb1d3c5f"
+
+
+def test_a_host_has_one_id_that_does_not_tell_the_machine_id(tmp_path: Path) -> None:
+    def id_of(text: str) -> str | None:
+        (tmp_path / "machine-id").write_text(text)
+        return host_id(tmp_path / "machine-id")
+
+    found = id_of(MACHINE + "\n")
+    assert found == id_of(MACHINE)
+    assert found is not None
+    assert re.fullmatch("[0-9a-f]{12}", found)
+    assert found not in MACHINE
+    others = {id_of(f"{number:032x}") for number in range(1, 100)}
+    assert len(others | {found}) == 100
+
+
+def test_the_id_is_as_systemd_derives_it(tmp_path: Path) -> None:
+    """HMAC-SHA256 of the application's id, keyed by the machine's, both as 16 bytes (RFC 2104)."""
+    (tmp_path / "machine-id").write_text(MACHINE)
+    key = bytes.fromhex(MACHINE).ljust(64, b"\0")
+    inner = hashlib.sha256(bytes(b ^ 0x36 for b in key) + facts.APPLICATION_ID).digest()
+    outer = hashlib.sha256(bytes(b ^ 0x5C for b in key) + inner).hexdigest()
+    assert host_id(tmp_path / "machine-id") == outer[:12]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "uninitialized\n", "0" * 32, "abc", "\xff"])
+def test_a_host_without_a_machine_id_has_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "machine-id").write_text(text, encoding="utf-8")
+    assert host_id(tmp_path / "machine-id") is None
+    assert host_id(tmp_path / "nothing") is None
 
 
 def test_compiler_that_does_not_run_is_none(

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Set
 import numpy as np
 
 from netdyno_worker.adapter import Adapter as Base
-from netdyno_worker.adapter import UnsupportedError
+from netdyno_worker.adapter import UnsupportedError, tf32_is_forbidden
 from netdyno_worker.frameworks.caffe.prototxt import Prototxt, prototxt
 from netdyno_worker.network import INPUT
 from netdyno_worker.protocol import Hyperparameters, Job
@@ -36,6 +36,9 @@ class Adapter(Base):
     def prepare(cls, job: Job) -> None:
         # Caffe tells about every layer it makes. What makes it abort is printed at any level.
         os.environ.setdefault("GLOG_minloglevel", "2")
+        if job.device != "cpu":
+            # Caffe asks cuDNN for its default, which since version 8 allows TF32.
+            os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -202,6 +205,10 @@ class Adapter(Base):
             if hasattr(self.library, name):
                 return {"count": getattr(self.library, name)(), "source": name + "()"}
         return {"count": None, "source": "left to Caffe's BLAS"}
+
+    def tf32(self) -> Optional[bool]:
+        # Caffe has no switch of its own that could be asked.
+        return False if self.job.device == "cpu" or tf32_is_forbidden() else None
 
 
 def solver(written: Prototxt, hyperparameters: Hyperparameters) -> str:

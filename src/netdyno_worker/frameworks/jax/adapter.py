@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
 from netdyno_worker.adapter import Adapter as Base
 from netdyno_worker.adapter import UnsupportedError
 from netdyno_worker.protocol import Job
+
+# Values of jax_default_matmul_precision under which single precision is single precision.
+FULL_PRECISION = ("highest", "float32", "F32_F32_F32")
 
 
 class Adapter(Base):
@@ -183,3 +186,10 @@ class Adapter(Base):
         # The pool that runs a compiled program on CPU; Linux cuts thread names at 15 characters.
         pool = [name for name in names if name.startswith("tf_XLAEigen")]
         return {"count": len(pool) or None, "source": "threads named tf_XLAEigen"}
+
+    def tf32(self) -> Optional[bool]:
+        if self.job.device == "cpu":
+            return False
+        # What convolutions and matrix products take unless told otherwise. The other values, and
+        # none at all, let XLA choose TF32 or less.
+        return self.jax.config.jax_default_matmul_precision not in FULL_PRECISION

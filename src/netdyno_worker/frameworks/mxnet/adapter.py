@@ -8,12 +8,12 @@ import glob
 import os
 import re
 import warnings
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
 from netdyno_worker.adapter import Adapter as Base
-from netdyno_worker.adapter import UnsupportedError
+from netdyno_worker.adapter import UnsupportedError, tf32_is_forbidden
 from netdyno_worker.protocol import Job
 
 
@@ -27,6 +27,9 @@ class Adapter(Base):
         if job.device == "cpu":
             # Updating several arrays in one operator is meant for GPUs: half as fast on CPU.
             os.environ.setdefault("MXNET_OPTIMIZER_AGGREGATION_SIZE", "1")
+        else:
+            # "fp32" means it. MXNet asks cuDNN for its default, which since version 8 allows TF32.
+            os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
         # Convolution algorithms are chosen by trying them, as MXNet does by default on GPUs.
         os.environ.setdefault("MXNET_CUDNN_AUTOTUNE_DEFAULT", "1")
         os.environ["MXNET_CUDA_ALLOW_TENSOR_CORE"] = "0"
@@ -112,6 +115,10 @@ class Adapter(Base):
         except (OSError, AttributeError):
             count = None
         return {"count": count, "source": "omp_get_max_threads()"}
+
+    def tf32(self) -> Optional[bool]:
+        # MXNet has no switch of its own that could be asked.
+        return False if self.job.device == "cpu" or tf32_is_forbidden() else None
 
     def notes(self) -> List[str]:
         from netdyno_worker.frameworks.mxnet import symbol

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -119,6 +119,12 @@ class Adapter(Base):
 
     def threads(self) -> Dict[str, Any]:
         return {"count": self.torch.get_num_threads(), "source": "torch.get_num_threads()"}
+
+    def tf32(self) -> Optional[bool]:
+        if self.device.type != "cuda":
+            return False
+        backends = self.torch.backends
+        return bool(backends.cuda.matmul.allow_tf32 or backends.cudnn.allow_tf32)
 
 
 def find_device(torch: Any, name: str) -> Any:

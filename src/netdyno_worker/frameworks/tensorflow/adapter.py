@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 
@@ -172,6 +172,11 @@ class Adapter(Base):
             "count": self.tf.config.threading.get_intra_op_parallelism_threads(),
             "source": "tf.config.threading.get_intra_op_parallelism_threads()",
         }
+
+    def tf32(self) -> Optional[bool]:
+        if self.job.device == "cpu":
+            return False
+        return bool(self.tf.config.experimental.tensor_float_32_execution_enabled())
 
 
 def find_device(tf: Any, name: str) -> str:
