@@ -9,7 +9,8 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,8 @@ def test_a_good_trial(trial: Trial, events: Path, mode: str) -> None:
     assert outcome.seconds > 0
     told = read(events)  # every line is JSON, garbage on the worker's stdout or not
     assert [event["event"] for event in told if event["event"] != "block"] == [
-        *("trial", "started", "built", "fingerprint", "loss", "finished")
+        *("trial", "started", "built", "machine", "machine", "machine"),
+        *("fingerprint", "loss", "finished"),
     ]
     blocks = [event for event in told if event["event"] == "block"]
     phases = list(dict.fromkeys(block["phase"] for block in blocks))
@@ -417,3 +419,82 @@ def test_no_thread_and_no_child_is_left(trial: Trial) -> None:
         time.sleep(0.01)
     assert threading.active_count() <= before
     assert psutil.Process(os.getpid()).children() == []
+
+
+class Watch:
+    """Stands in for a GpuWatch: counts how often it was asked."""
+
+    def __init__(self, device: str, group: int) -> None:
+        self.device = device
+        self.group = group
+        self.samples: list[dict[str, Any]] = []
+
+    def sample(self) -> None:
+        self.samples.append({"event": "gpu", "at": time.perf_counter(), "reasons": []})
+
+
+@pytest.fixture
+def watches(monkeypatch: pytest.MonkeyPatch) -> list[Watch]:
+    """Every watch that a trial made."""
+    made: list[Watch] = []
+
+    @contextmanager
+    def watching(device: str, group: int) -> Iterator[Watch]:
+        made.append(Watch(device, group))
+        yield made[-1]
+
+    monkeypatch.setattr(session, "watching", watching)
+    return made
+
+
+def test_what_the_gpu_did_is_written_at_the_end(
+    trial: Trial, worker: Callable[[str], None], events: Path, watches: list[Watch]
+) -> None:
+    worker(
+        """
+        import os, sys, time
+        with open(sys.argv[2], "a") as file:
+            file.write('{"event":"a","session":%d}\\n' % os.getsid(0))
+            file.flush()
+            time.sleep(0.4)
+            file.write('{"event":"cut')
+        """
+    )
+    assert trial().status == "ok"
+    lines = events.read_text().splitlines()
+    (watch,) = watches
+    assert watch.device == "cpu"
+    assert json.loads(lines[1]) == {"event": "a", "session": watch.group}
+    assert lines[2] == '{"event":"cut'
+    told = [json.loads(line) for line in lines[3:]]
+    assert told == watch.samples
+    assert len(told) >= 2
+
+
+def test_an_interrupt_keeps_what_the_gpu_did(
+    trial: Trial, worker: Callable[[str], None], events: Path, watches: list[Watch]
+) -> None:
+    worker(
+        """
+        import sys, time
+        with open(sys.argv[2], "a") as file:
+            while True:
+                file.write('{"event":"a"}\\n')
+                file.flush()
+                time.sleep(0.05)
+        """
+    )
+
+    def interrupt(event: dict[str, Any]) -> None:
+        if watches[0].samples:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trial(listener=interrupt)
+    told = [event for event in read(events) if event["event"] == "gpu"]
+    assert told == watches[0].samples != []
+
+
+def test_no_gpu_leaves_no_trace(trial: Trial, events: Path) -> None:
+    trial()
+    assert all(event["event"] != "gpu" for event in read(events))

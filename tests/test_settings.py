@@ -37,6 +37,18 @@ def test_variable_beats_file_beats_default(config: Path, monkeypatch: pytest.Mon
     assert load_settings().home == Path("/elsewhere")
 
 
+@pytest.mark.usefixtures("config")
+def test_the_lock_is_one_for_all_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NETDYNO_LOCK", f"{tmp_path}/sub/../own.lock")
+    assert load_settings().lock == tmp_path / "own.lock"
+    monkeypatch.delenv("NETDYNO_LOCK")
+    found = load_settings().lock
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # as batch systems give each job its own
+    monkeypatch.setenv("NETDYNO_HOME", str(tmp_path))
+    assert load_settings().lock == found
+    assert found.name == "netdyno.lock"
+
+
 def test_option_beats_file_and_links_are_kept(config: Path) -> None:
     link = config.parent / "python"
     link.symlink_to(sys.executable)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from netdyno.environments import Environment
+from netdyno.host.gpu_watch import GpuWatch, watching
 from netdyno.launch import local
 from netdyno.outcome import Outcome, Status
 from netdyno.plan.cell import Cell
@@ -61,15 +62,20 @@ def run_trial(
         job_path.write_text(json.dumps({**job, "scratch": folder}), encoding="utf-8")
         output = scratch / "output.txt"
         reader = _EventReader(events)
+        watch: GpuWatch | None = None
         try:
             with (
                 output.open("wb") as sink,
                 _worker(cell, environment, job_path, events, scratch, sink) as process,
+                watching(cell.device, process.pid) as watch,
             ):
-                timed_out = _follow(process, reader, listener, start + timeout_seconds)
+                timed_out = _follow(process, reader, listener, start + timeout_seconds, watch)
         except OSError as error:  # the interpreter has gone since the run began
             reason = f"cannot start {environment.python}: {error.strerror}"
             return Outcome("failed", redact(reason), time.monotonic() - start)
+        finally:
+            if watch:
+                _append(events, watch.samples)
         reader.drain(listener)
         tail = _tail(output)
     status, reason = _verdict(process.returncode, reader.failure, timed_out, timeout_seconds)
@@ -110,9 +116,16 @@ def _worker(
 
 
 def _follow(
-    process: subprocess.Popen[bytes], reader: _EventReader, listener: Listener, deadline: float
+    process: subprocess.Popen[bytes],
+    reader: _EventReader,
+    listener: Listener,
+    deadline: float,
+    watch: GpuWatch | None,
 ) -> bool:
-    """Wait for the worker to end, passing events on. True if the deadline passed first."""
+    """Wait for the worker to end, passing events on and watching the GPU where there is one.
+
+    True if the deadline passed first.
+    """
     ended = threading.Event()
 
     def wait() -> None:
@@ -123,9 +136,20 @@ def _follow(
     threading.Thread(target=wait, daemon=True).start()
     while not ended.wait(max(0.0, min(LOOK_SECONDS, deadline - time.monotonic()))):
         reader.drain(listener)
+        if watch:
+            watch.sample()
         if time.monotonic() >= deadline:
             return True
     return False
+
+
+def _append(events: Path, more: list[dict[str, Any]]) -> None:
+    """To what a worker that has ended wrote, even if it died within a line."""
+    text = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in more)
+    with events.open("a+b") as file:
+        file.seek(max(0, file.tell() - 1))
+        cut_off = file.read(1) not in (b"\n", b"")
+        file.write((b"\n" if cut_off else b"") + text.encode())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

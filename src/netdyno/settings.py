@@ -1,13 +1,15 @@
 """What the person has configured: where environments live, which interpreters are given.
 
 Sources, first one wins: the command line (``--python``), the environment (``NETDYNO_HOME``,
-``NETDYNO_CONFIG``, ``NETDYNO_TORCH7``), the configuration file, the defaults of the platform.
+``NETDYNO_CONFIG``, ``NETDYNO_LOCK``, ``NETDYNO_TORCH7``), the configuration file, the defaults of
+the platform.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,12 +32,14 @@ class Settings:
     """``home`` holds environments and logs; ``python`` maps a framework to an interpreter.
 
     ``external`` maps a framework that is no Python package to where it was said to be; whether it
-    is there is found out when it is looked for.
+    is there is found out when it is looked for. ``lock`` is the file that keeps two runs from
+    measuring at once: see host/lock.py.
     """
 
     home: Path
     python: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
     external: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
+    lock: Path = field(default_factory=lambda: _lock())
 
     @property
     def environments(self) -> Path:
@@ -78,6 +82,15 @@ def load_settings(overrides: Iterable[str] = ()) -> Settings:
 def _absolute(text: str, base: Path | None = None) -> Path:
     """An absolute path that keeps symbolic links: a venv's python must not become its target."""
     return Path(os.path.normpath((base or Path.cwd()) / Path(text).expanduser()))
+
+
+def _lock() -> Path:
+    """One file for all users of the machine, which a home folder or a job's TMPDIR would not be."""
+    named = os.environ.get("NETDYNO_LOCK")
+    if named:
+        return _absolute(named)
+    shared = Path("/tmp")
+    return (shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())) / "netdyno.lock"
 
 
 def _text(path: Path) -> str:

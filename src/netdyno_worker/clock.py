@@ -33,6 +33,20 @@ def used_since(before: Usage, process_id: Optional[int] = None) -> Usage:
     return {key: round(value - before[key], 6) for key, value in usage(process_id).items()}
 
 
+def processor_seconds(process_id: Optional[int] = None) -> float:
+    """Processor time of this process and of its children that have ended, all threads together.
+
+    ``process_id``: of a child that does the work, whose time so far is added.
+    """
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
+    if process_id is not None:
+        child = _usage_of(process_id)
+        seconds += child["user_seconds"] + child["system_seconds"]
+    return seconds
+
+
 def _usage_of(process_id: int) -> Usage:
     with open("/proc/{}/stat".format(process_id), encoding="utf-8", errors="replace") as file:
         # The name of the program, in brackets, may hold blanks. After it comes field 3 of proc(5).

@@ -2,17 +2,18 @@
 
 A *block* is a number of iterations that ends in one ``synchronize()``; its time is host monotonic
 time. A phase is measured as: the first iteration on its own (it compiles); warm-up, one iteration
-a block, until two neighbours agree; then blocks long enough for the clock not to matter, until
-enough of them were seen.
+a block, until two neighbours agree; then blocks long enough for the clock and the synchronize not
+to matter, until enough of them were seen.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union
 
 from netdyno_worker import clock
+from netdyno_worker.machine import Machine
 from netdyno_worker.protocol import Sampling
 
 # Two warm-up iterations closer than this are steady.
@@ -20,15 +21,23 @@ STEADY = 0.05
 # A median whose standard error is below this share of it needs no more blocks.
 QUIET = 0.01
 QUIET_SAMPLES = 5
+# The largest share of a block's time that its synchronize may cost by itself.
+WAITING = 0.002
 
 
 class Block(NamedTuple):
-    """``kind`` is ``first``, ``warmup`` or ``sample``; ``seconds`` is for the whole block."""
+    """``kind`` is ``first``, ``warmup`` or ``sample``; ``seconds`` is for the whole block.
+
+    ``start`` is ``clock.now()`` at its beginning. ``meanwhile`` is what the machine did since the
+    block before it ended (see machine.py): counters of 10 ms need stretches without gaps.
+    """
 
     kind: str
     iterations: int
     seconds: float
     usage: Dict[str, Union[int, float]]
+    start: float
+    meanwhile: Mapping[str, Any]
 
     @property
     def seconds_per_iteration(self) -> float:
@@ -53,7 +62,7 @@ def time_block(
         step()
     synchronize()
     seconds = clock.now() - start
-    return Block(kind, iterations, seconds, clock.used_since(before, process_id))
+    return Block(kind, iterations, seconds, clock.used_since(before, process_id), start, {})
 
 
 def measure(
@@ -63,30 +72,49 @@ def measure(
     before_block: Callable[[int], None] = lambda iterations: None,
     max_iterations: int = 10**6,
     process_id: Optional[int] = None,
+    machine: Optional[Machine] = None,
 ) -> Iterator[Block]:
     """Yield every block as it ends: the first iteration, the warm-up, the samples.
 
     ``before_block`` is called before each block with its number of iterations, at most
     ``max_iterations``; what it does is not timed. ``process_id``: see ``time_block``.
+    ``machine`` is read after each block.
     """
+    reading = machine.read(process_id) if machine else None
 
     def block(kind: str, iterations: int) -> Block:
+        nonlocal reading
         before_block(iterations)
         synchronize()
-        return time_block(kind, step, synchronize, iterations, process_id)
+        timed = time_block(kind, step, synchronize, iterations, process_id)
+        if machine is None or reading is None:
+            return timed
+        before, reading = reading, machine.read(process_id)
+        return timed._replace(meanwhile=reading.since(before))
 
     last = block("first", 1)
     yield last
     for warmup in _warm_up(block, sampling):
         last = warmup
         yield warmup
-    iterations = max(1, math.ceil(sampling.min_block_seconds / max(last.seconds, 1e-9)))
+    least = max(sampling.min_block_seconds, _waiting_seconds(synchronize) / WAITING)
+    iterations = max(1, math.ceil(least / max(last.seconds, 1e-9)))
     iterations = min(iterations, max_iterations)
     samples: List[float] = []
     while not _enough(samples, iterations, sampling):
         sample = block("sample", iterations)
         samples.append(sample.seconds_per_iteration)
         yield sample
+
+
+def _waiting_seconds(synchronize: Callable[[], None]) -> float:
+    """What a synchronize costs where there is nothing to wait for, the reading of the clock too."""
+    found = []
+    for _ in range(3):
+        start = clock.now()
+        synchronize()
+        found.append(clock.now() - start)
+    return min(found)
 
 
 def _warm_up(block: Callable[[str, int], Block], sampling: Sampling) -> Iterator[Block]:

@@ -10,10 +10,11 @@ import platform
 import signal
 import sys
 import traceback
-from typing import Any, Callable, Dict, Mapping, Type
+from typing import Any, Callable, Dict, Mapping, Optional, Type
 
-from netdyno_worker import clock, libraries, loop
+from netdyno_worker import clock, device, libraries, loop
 from netdyno_worker.adapter import Adapter, UnsupportedError
+from netdyno_worker.machine import Machine
 from netdyno_worker.protocol import Check, Events, Job, finite
 
 # Environment variables that change what frameworks and their libraries do.
@@ -63,6 +64,8 @@ def run(job: Job, events: Events) -> None:
     """Measure one cell. Raises what the framework raises; events so far stay written."""
     events.emit("started")
     start = clock.now()
+    given = dict(os.environ)
+    machine = Machine()
     cls = adapter_class(job.framework)
     cls.prepare(job)
     from netdyno_worker import weights, work  # NumPy: not before prepare()
@@ -79,7 +82,7 @@ def run(job: Job, events: Events) -> None:
     adapter.load(start_from)
     adapter.set_batch(*batch)
     for phase in job.phases:
-        _measure_phase(phase, adapter, job, events, _Restart(adapter, start_from))
+        _measure_phase(phase, adapter, job, events, _Restart(adapter, start_from), machine)
         if job.check_work and phase == "forward_backward":
             other = weights.batch(job.network, job.batch_size, job.seed + 1)
             repeatable = all(layer.kind != "Dropout" for layer in job.network.layers)
@@ -88,7 +91,7 @@ def run(job: Job, events: Events) -> None:
             work.check_update(adapter, start_from)
     loss = adapter.loss()
     # Asked last: some thread pools exist only after the first iteration.
-    events.emit("fingerprint", **fingerprint(adapter))
+    events.emit("fingerprint", **fingerprint(adapter, job.device, given))
     events.emit("loss", value=finite(loss))
     if finite(loss) is None:
         events.emit(
@@ -98,21 +101,35 @@ def run(job: Job, events: Events) -> None:
     events.emit("finished")
 
 
-def fingerprint(adapter: Adapter) -> Dict[str, object]:
-    """What the result depends on, as seen from inside the environment."""
+def fingerprint(
+    adapter: Adapter, device_name: str = "cpu", given: Optional[Mapping[str, str]] = None
+) -> Dict[str, object]:
+    """What the result depends on, as seen from inside the environment.
+
+    ``given``: the variables that the worker was started with. What differs now was set by the
+    adapter or by the framework itself.
+    """
+    gpu = device.cuda_device(device_name)
+    telling = sorted(key for key in os.environ if key.startswith(TELLING))
     return {
         "python": platform.python_version(),
         "libc": "-".join(platform.libc_ver()),
         # What is loaded wins over what the framework says it was built with.
         "versions": {**adapter.versions(), **libraries.loaded_versions()},
         "threads": adapter.threads(),
+        "openmp": libraries.openmp_runtimes(adapter.process_id),
+        "allocators": libraries.allocators(adapter.process_id),
+        "gpu": gpu,
+        "tf32": adapter.tf32() if device.has_tf32(gpu) else False,
         "notes": adapter.notes(),
         "environment": {
             # Paths belong to this machine only, and say nothing to anyone else.
             key: "<path>" if os.sep in os.environ[key] else os.environ[key]
-            for key in sorted(os.environ)
-            if key.startswith(TELLING)
+            for key in telling
         },
+        "set_inside": [
+            key for key in telling if given is not None and given.get(key) != os.environ[key]
+        ],
     }
 
 
@@ -153,10 +170,15 @@ class _Restart:
 
 
 def _measure_phase(
-    phase: str, adapter: Adapter, job: Job, events: Events, restart: _Restart
+    phase: str,
+    adapter: Adapter,
+    job: Job,
+    events: Events,
+    restart: _Restart,
+    machine: Machine,
 ) -> None:
     step: Callable[[], None] = getattr(adapter, phase)
-    how: Dict[str, Any] = {"process_id": adapter.process_id}
+    how: Dict[str, Any] = {"process_id": adapter.process_id, "machine": machine}
     if phase == "train_step":
         how.update(before_block=restart, max_iterations=restart.STEPS)
     blocks = loop.measure(step, adapter.synchronize, job.sampling, **how)
@@ -167,9 +189,13 @@ def _measure_phase(
             index=index,
             kind=block.kind,
             iterations=block.iterations,
+            start=round(block.start, 6),
             seconds=round(block.seconds, 9),
             **block.usage,
+            **block.meanwhile,
         )
+    # Here, when the clock is still that of the work.
+    events.emit("machine", phase=phase, **machine.facts())
 
 
 def _status(error: BaseException) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from netdyno_worker import clock, loop
 from netdyno_worker.loop import Block, measure
+from netdyno_worker.machine import Reading
 from netdyno_worker.protocol import Sampling
 
 Measured = Callable[..., list[Block]]
@@ -33,6 +34,7 @@ class Bench:
         self.durations = iter(durations)
         self.preparing = preparing
         self.waiting = 0.0
+        self.round_trip = 0.0
         self.calls: list[str] = []
 
     def step(self) -> None:
@@ -42,7 +44,7 @@ class Bench:
 
     def synchronize(self) -> None:
         self.calls.append("synchronize")
-        self.now += self.waiting
+        self.now += self.waiting + self.round_trip
         self.waiting = 0.0
 
     def before(self, iterations: int) -> None:
@@ -98,6 +100,16 @@ def test_blocks_are_long_enough_for_the_clock(measured: Measured) -> None:
     assert {block.iterations for block in blocks if block.kind != "sample"} == {1}
 
 
+def test_blocks_are_long_enough_for_a_slow_synchronize(measured: Measured) -> None:
+    """A fraction of a millisecond of waiting must not count among steps that are as short."""
+    bench = Bench(repeat(0.125))
+    bench.round_trip = 0.01
+    samples = [block for block in measured(bench) if block.kind == "sample"]
+    for block in samples:
+        assert block.seconds_per_iteration == pytest.approx(0.125, rel=0.0025)
+        assert block.iterations == pytest.approx(5.0 / 0.135, abs=1)
+
+
 def test_a_step_longer_than_a_block_is_one(measured: Measured) -> None:
     assert {block.iterations for block in measured(Bench(repeat(0.75)))} == {1}
 
@@ -147,6 +159,8 @@ def test_one_synchronize_a_block_and_one_before_its_clock_starts(measured: Measu
     expected = []
     for block in measured(bench):
         steps = ["step"] * block.iterations
+        if block.kind == "sample" and "before 2" not in expected:
+            expected += ["synchronize"] * 3  # how long one takes by itself is asked once
         expected += [f"before {block.iterations}", "synchronize", *steps, "synchronize"]
     assert bench.calls == expected
 
@@ -194,3 +208,66 @@ def test_what_another_process_used_is_told() -> None:
 def test_the_clock_never_goes_back() -> None:
     readings = [clock.now() for _ in range(100)]
     assert readings == sorted(readings)
+
+
+class Counters:
+    """A machine whose reading costs a second of the bench's clock; another second is worked."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.readings: list[Reading] = []
+
+    def read(self, process_id: int | None = None) -> Reading:
+        self.bench.calls.append("read")
+        self.bench.now += 1.0
+        reading = Reading(self.bench.now, self.bench.now / 2, self.bench.now, None, 0, None)
+        self.readings.append(reading)
+        return reading
+
+
+def test_what_the_machine_did_is_told_without_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(repeat(0.25), preparing=10.0)
+    monkeypatch.setattr(clock, "now", lambda: bench.now)
+    counters = Counters(bench)
+    blocks = list(measure(bench.step, bench.synchronize, SAMPLING, bench.before, machine=counters))
+    # Reading is outside the timed region, once a block and once before the first.
+    assert {block.seconds_per_iteration for block in blocks} == {0.25}
+    assert len(counters.readings) == len(blocks) + 1
+    first, last = counters.readings[0], counters.readings[-1]
+    told = [block.meanwhile for block in blocks]
+    assert sum(each["stretch_seconds"] for each in told) == last.seconds - first.seconds
+    busy = sum(each["machine_busy_seconds"] for each in told)
+    assert busy == last.machine_busy_seconds - first.machine_busy_seconds
+    assert {each["steal_seconds"] for each in told} == {None}
+    starts = [block.start for block in blocks]
+    assert starts == sorted(starts)
+    ends = [reading.seconds for reading in counters.readings[1:]]
+    assert all(s + b.seconds < e for s, b, e in zip(starts, blocks, ends, strict=True))
+
+
+def test_without_a_machine_nothing_is_told(measured: Measured) -> None:
+    assert all(block.meanwhile == {} for block in measured(Bench(repeat(1.0))))
+
+
+def test_processor_time_of_children_that_have_ended_is_counted() -> None:
+    """A compiler that a framework starts is no other program."""
+    before = clock.processor_seconds()
+    code = "import time\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert clock.processor_seconds() - before >= 0.3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_processor_time_of_the_child_that_works_is_counted() -> None:
+    code = (
+        "import sys, time\nwhile time.process_time() < 0.3: pass\n"
+        "print(flush=True); sys.stdin.read()"
+    )
+    before = clock.processor_seconds()
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout
+        child.stdout.readline()
+        assert clock.processor_seconds(child.pid) - before >= 0.25
+        child.communicate()

@@ -14,7 +14,7 @@ import pytest
 
 from netdyno.networks import Network
 from netdyno.plan.sampling import Sampling as Asked
-from netdyno_worker import compute, trial, weights
+from netdyno_worker import compute, device, libraries, trial, weights
 from netdyno_worker.adapter import UnsupportedError
 from netdyno_worker.frameworks.null import adapter as null
 from netdyno_worker.protocol import Events, Job
@@ -115,11 +115,27 @@ def test_events_in_their_order(job: Job) -> None:
     kinds = [event["event"] for event in seen]
     assert kinds[:2] == ["started", "built"]
     assert kinds[-3:] == ["fingerprint", "loss", "finished"]
-    assert set(kinds[2:-3]) == {"block"}
+    assert set(kinds[2:-3]) == {"block", "machine"}
     for phase in job.phases:
-        blocks = [event for event in seen if event.get("phase") == phase]
+        *blocks, machine = [event for event in seen if event.get("phase") == phase]
+        assert machine["event"] == "machine"
+        assert machine["cores"] >= 1
         assert [block["index"] for block in blocks] == list(range(len(blocks)))
         assert blocks[0]["kind"] == "first"
+
+
+def test_what_the_machine_did_is_told_with_each_block(job: Job) -> None:
+    """In stretches without gaps: together they are at least as long as the phase."""
+    told = {"own_busy_seconds", "machine_busy_seconds", "steal_seconds", "swapped_pages"}
+    seen = [event for event in ran(job) if event["event"] == "block"]
+    for phase in job.phases:
+        blocks = [event for event in seen if event["phase"] == phase]
+        assert all(told | {"throttles"} <= set(block) for block in blocks)
+        starts = [block["start"] for block in blocks]
+        assert starts == sorted(starts)
+        elapsed = starts[-1] + blocks[-1]["seconds"] - starts[0]
+        stretches = sum(block["stretch_seconds"] for block in blocks)
+        assert stretches >= elapsed - 1e-6 * len(blocks)
 
 
 def test_a_loss_that_is_no_number_is_told_without_breaking_json(job: Job) -> None:
@@ -141,6 +157,74 @@ def test_fingerprint(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "UNRELATED" not in environment
     assert told["versions"] == {"null": "1"}
     assert os.path.sep not in json.dumps(told)
+
+
+class Setter(null.Adapter):
+    """Sets variables as adapters do, and says that TF32 is on."""
+
+    @classmethod
+    def prepare(cls, job: Job) -> None:
+        os.environ["NPROC"] = "1"
+        os.environ.setdefault("MXNET_OPTIMIZER_AGGREGATION_SIZE", "1")
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+    def tf32(self) -> bool:
+        return True
+
+
+def told_by(
+    adapter: type[null.Adapter], job: Job, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    monkeypatch.setattr(trial, "adapter_class", lambda name: adapter)
+    return next(event for event in ran(job) if event["event"] == "fingerprint")
+
+
+def test_what_was_set_inside_is_told_from_what_was_given(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NPROC", "8")
+    monkeypatch.setenv("MXNET_OPTIMIZER_AGGREGATION_SIZE", "4")
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "")
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+    told = told_by(Setter, job, monkeypatch)
+    assert told["set_inside"] == ["NPROC", "TF_CPP_MIN_LOG_LEVEL"]
+    assert told["environment"]["NPROC"] == "1"
+    assert told["environment"]["MXNET_OPTIMIZER_AGGREGATION_SIZE"] == "4"
+
+
+def test_what_a_verdict_needs_is_in_the_fingerprint(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = told_by(null.Adapter, job, monkeypatch)
+    assert told["openmp"] == libraries.openmp_runtimes()
+    assert told["allocators"] == []
+    assert told["gpu"] is None
+    assert told["tf32"] is False
+
+
+@pytest.mark.parametrize(
+    ("capability", "in_force"), [("9.0", True), ("8.0", True), ("7.5", False), (None, True)]
+)
+def test_a_gpu_without_tf32_has_none_whatever_is_allowed(
+    job: Job, monkeypatch: pytest.MonkeyPatch, capability: str | None, in_force: bool
+) -> None:
+    gpu = {"name": "GPU", "compute_capability": capability} if capability else None
+    monkeypatch.setattr(device, "cuda_device", lambda name: gpu)
+    told = trial.fingerprint(Setter(job), "cuda:0")
+    assert told["gpu"] == gpu
+    assert told["tf32"] is in_force
+
+
+def test_where_a_child_does_the_work_its_libraries_count(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(libraries, "openmp_runtimes", lambda number: asked.append(number) or [])
+    monkeypatch.setattr(libraries, "allocators", lambda number: asked.append(number) or [])
+    adapter = null.Adapter(job)
+    adapter.process_id = 4711
+    trial.fingerprint(adapter)
+    assert asked == [4711, 4711]
 
 
 @pytest.mark.parametrize("name", ["MALLOC_ARENA_MAX", "GLIBC_TUNABLES"])
