@@ -3,9 +3,9 @@
 For each framework and mode, fresh processes run both loops on AlexNet (one weird trick), block by
 block in turn; the ratio is taken pair by pair: a machine whose speed drifts drifts for both.
 The loops written by hand are in handwritten/, each in its framework's own documented way. The
-interval is a percentile bootstrap of the median ratio, processes first, then pairs.
+interval is netdyno's own, of the processes' median ratios (docs/statistics.md).
 
-    python benchmarks/overhead.py [--batch-size 8] [--blocks 20] [--processes 3] [CELL …]
+    python benchmarks/overhead.py [--batch-size 8] [--blocks 20] [--processes 6] [CELL …]
     python benchmarks/overhead.py --phase train_step caffe/net
 
 where CELL is FRAMEWORK/MODE; without, all of the frameworks that are measured by default. Phases
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import random
 import statistics
 import subprocess
@@ -36,6 +37,7 @@ from netdyno.plan.job import job
 from netdyno.plan.matrix import cells
 from netdyno.plan.request import Request
 from netdyno.settings import load_settings
+from netdyno.stats.interval import median_interval
 
 HERE = Path(__file__).resolve().parent
 ALLOWED = 1.02
@@ -74,17 +76,12 @@ def measure(cell: Cell, phase: str, blocks: int) -> Pairs:
         return [(own, theirs) for own, theirs in json.loads((scratch / "out.json").read_text())]
 
 
-def interval(processes: list[Pairs], draws: int = 2000) -> tuple[float, float, float]:
-    """Median ratio ours/theirs and its 95 % interval."""
-    ratios = [[own / theirs for own, theirs in pairs] for pairs in processes]
-    rng = random.Random(1)
-    medians = []
-    for _ in range(draws):
-        drawn = [rng.choices(one, k=len(one)) for one in rng.choices(ratios, k=len(ratios))]
-        medians.append(statistics.median(value for one in drawn for value in one))
-    medians.sort()
-    centre = statistics.median(value for one in ratios for value in one)
-    return centre, medians[int(0.025 * draws)], medians[int(0.975 * draws)]
+def interval(processes: list[Pairs]) -> tuple[float, float, float]:
+    """Median over processes of each one's median ratio ours/theirs, and its 95 % interval."""
+    logs = [math.log(statistics.median(own / theirs for own, theirs in one)) for one in processes]
+    found = median_interval(logs)
+    low, high = found if found else (-math.inf, math.inf)
+    return math.exp(statistics.median(logs)), math.exp(low), math.exp(high)
 
 
 def main() -> int:
@@ -93,7 +90,7 @@ def main() -> int:
     parser.add_argument("--phase", choices=PHASES, default=PHASES[0])
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--blocks", type=int, default=20)
-    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=6)
     parser.add_argument("--host-allocator", default="system")
     options = parser.parse_args()
     request = dataclasses.replace(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -22,10 +23,12 @@ from netdyno.plan.request import Request
 from netdyno.plan.sampling import Sampling
 from netdyno.redact import Redactor
 from netdyno.report.progress import RunProgress
+from netdyno.report.ranking import places
 from netdyno.report.summary import summary
 from netdyno.runner import Runner
 from netdyno.store.run import Run, read_run
 from netdyno.store.run_folder import RunFolder
+from tests.report.conftest import block
 
 
 @pytest.fixture(autouse=True)
@@ -193,7 +196,9 @@ def test_time_left_shrinks_to_the_last_trial(
 ) -> None:
     left: list[float] = []
     monkeypatch.setattr(
-        RunProgress, "trial_started", lambda self, cell, number, seconds: left.append(seconds)
+        RunProgress,
+        "trial_started",
+        lambda self, cell, number, trials, seconds: left.append(seconds),
     )
     cells = [make_cell(mode=mode) for mode in ("steady", "drift")]
     make_runner(cells, rounds=2).run(progress())
@@ -224,3 +229,79 @@ def test_a_cell_that_is_not_verified_is_not_measured(
     assert (trial.status, trial.blocks) == ("skipped", ())
     assert trial.reason == "not verified: gradient/c1.weight is 5.0e-01 off"
     assert [trial.status for trial in run.trials_of(right.key)] == ["ok", "ok"]
+
+
+def timed(levels: dict[str, float], noise: float) -> Callable[..., Outcome]:
+    """Trials whose forward+backward takes ``levels`` by mode, give or take ``noise``."""
+    rng = np.random.default_rng(1)
+
+    def run_trial(cell: Cell, environment: object, job: object, path: Path, **_: Any) -> Outcome:
+        if cell.mode not in levels:
+            return Outcome("failed", "as told", 1.0)
+        seconds = levels[cell.mode] * float(np.exp(rng.normal(0, noise)))
+        with path.open("a") as file:
+            file.write(json.dumps(block("forward_backward", seconds * 1e3)) + "\n")
+        return Outcome("ok", "", 1.0)
+
+    return run_trial
+
+
+def test_a_run_ends_when_its_target_is_reached(
+    make_runner: Callable[..., Runner],
+    make_cell: Callable[..., Cell],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "run_trial", timed({"steady": 1.0, "drift": 1.5}, 0.04))
+    cells = [make_cell(mode=mode) for mode in ("steady", "drift")]
+    made = make_runner(cells, target=0.02)
+    assert made.run(progress()) == "target"
+    run = read_run(made.folder.path)
+    rounds = max(trial.round for trial in run.trials)
+    assert 6 < rounds < 50
+    (slower,) = [p.ratio for p in places(run).values() if p.ratio]
+    assert slower.half_width is not None
+    assert slower.half_width <= 0.02
+
+
+def test_a_target_out_of_reach_ends_with_the_rounds_or_the_budget(
+    make_runner: Callable[..., Runner],
+    make_cell: Callable[..., Cell],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "run_trial", timed({"steady": 1.0, "drift": 1.5}, 0.5))
+    cells = [make_cell(mode=mode) for mode in ("steady", "drift")]
+    made = make_runner(cells, target=0.001, rounds=8)
+    assert made.run(progress()) == "complete"
+    assert len(read_run(made.folder.path).trials) == 16
+
+
+def test_a_cell_that_never_goes_well_is_left_alone_where_a_target_would_go_on(
+    make_runner: Callable[..., Runner],
+    make_cell: Callable[..., Cell],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "run_trial", timed({"steady": 1.0}, 0.0))
+    cells = [make_cell(mode=mode) for mode in ("steady", "raise")]
+    made = make_runner(cells, target=0.02)
+    assert made.run(progress()) == "target"
+    run = read_run(made.folder.path)
+    assert len(run.trials_of(cells[1].key)) == runner.PATIENCE
+    assert len(run.trials_of(cells[0].key)) == 6
+
+
+def test_time_left_is_no_more_than_the_budget_allows(
+    make_runner: Callable[..., Runner],
+    make_cell: Callable[..., Cell],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "run_trial", timed({"steady": 1.0}, 0.0))
+    told: list[tuple[int, float]] = []
+    monkeypatch.setattr(
+        RunProgress,
+        "trial_started",
+        lambda self, cell, number, trials, seconds: told.append((trials, seconds)),
+    )
+    made = make_runner([make_cell()], 25.0, rounds=100)
+    made.run(progress())
+    assert told[0][1] <= 25.0
+    assert told[0][0] == 2  # of 10 s each, by the estimate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -15,12 +16,17 @@ from netdyno.plan.cell import Cell
 from netdyno.plan.job import job
 from netdyno.plan.request import Request
 from netdyno.plan.rounds import rounds
+from netdyno.plan.stopping import Target
 from netdyno.redact import Redactor
 from netdyno.report.progress import RunProgress
 from netdyno.session import run_trial
 from netdyno.store.run_folder import RunFolder
+from netdyno.store.trial import read_trial
 
 __all__ = ["Runner", "lacking"]
+
+# With a target, a cell that failed so often and never went well is left alone.
+PATIENCE = 3
 
 
 def lacking(cell: Cell) -> str:
@@ -57,28 +63,38 @@ class Runner:
         self.refused = refused
         self.check_work = check_work
         self.skipped: set[str] = set()
+        self.start = time.monotonic()
+        self.went_well: set[str] = set()
+        self.bad_rounds: Counter[str] = Counter()
+        self.target = Target(cells, request.target) if request.target else None
 
     def run(self, progress: RunProgress) -> str:
-        """Measure; returns how it ended: ``complete`` or ``budget``.
+        """Measure; returns how it ended: ``complete``, ``target`` (reached) or ``budget``.
 
         On KeyboardInterrupt the trial under way is recorded as interrupted before it is raised.
         """
-        start = time.monotonic()
+        self.start = time.monotonic()
         ended_by = "complete"
-        for number, order in rounds(self.cells, self.request.rounds, self.request.seed):
-            for cell in order:
-                if cell.key in self.skipped:
-                    continue
-                if not self.budget.allows(cell, time.monotonic() - start):
+        for number, order in rounds(self.cells, self.request.most_rounds, self.request.seed):
+            left = [cell for cell in order if self._wanted(cell)]
+            if not left:
+                break
+            for index, cell in enumerate(left):
+                if not self.budget.allows(cell, time.monotonic() - self.start):
                     ended_by = "budget"
+                    if self.target:  # what is left would be half a round, which pairs nothing
+                        return ended_by
                     continue
-                progress.trial_started(cell, number, self._left_seconds(number, cell, order))
+                progress.trial_started(cell, number, *self._left(number, left[index:]))
                 outcome = self._trial(cell, number, progress)
-                if outcome.status == "skipped":
-                    self.skipped.add(cell.key)
-                else:
+                if outcome.status != "skipped":
                     self.budget.record(cell, outcome.seconds)
+                self._give_up(cell, outcome)
                 progress.trial_ended(outcome)
+        if ended_by == "complete" and self.target:
+            live = [cell for cell in self.cells if cell.key not in self.skipped]
+            if live and all(map(self.target.reached, live)):
+                return "target"
         return ended_by
 
     def _trial(self, cell: Cell, number: int, progress: RunProgress) -> Outcome:
@@ -94,7 +110,7 @@ class Runner:
                 cell,
                 self.environments[cell.framework],
                 # Once for each cell is enough: it costs two iterations.
-                job(cell, self.request.seed, check_work=check_work),
+                job(cell, self.request.seed, phases=self.request.phases, check_work=check_work),
                 path,
                 timeout_seconds=self.request.trial_timeout_seconds,
                 redact=self.redact,
@@ -104,12 +120,39 @@ class Runner:
             self.folder.end_trial(path, Outcome("interrupted", "interrupted by the person"))
             raise
         self.folder.end_trial(path, outcome)
+        if self.target and outcome.status == "ok":
+            trial = read_trial(path, self.folder.data)
+            self.target.add(cell, number, trial.seconds("forward_backward") if trial else [])
         return outcome
 
-    def _left_seconds(self, number: int, current: Cell, order: Sequence[Cell]) -> float:
-        """Of the run: the rest of this round, the current trial included, and later rounds."""
-        live = [cell for cell in self.cells if cell.key not in self.skipped]
-        rest = order[order.index(current) :]
-        later = self.request.rounds - number
-        seconds = sum(self.budget.expected_seconds(cell) for cell in rest)
-        return seconds + later * sum(self.budget.expected_seconds(cell) for cell in live)
+    def _give_up(self, cell: Cell, outcome: Outcome) -> None:
+        """Of a cell that was skipped; with a target also of one that never went well."""
+        if outcome.status == "ok":
+            self.went_well.add(cell.key)
+        self.bad_rounds[cell.key] += outcome.status != "ok"
+        hopeless = cell.key not in self.went_well and self.bad_rounds[cell.key] >= PATIENCE
+        if outcome.status == "skipped" or (self.target and hopeless):
+            self.skipped.add(cell.key)
+
+    def _wanted(self, cell: Cell) -> bool:
+        return cell.key not in self.skipped and not (self.target and self.target.reached(cell))
+
+    def _left(self, number: int, rest: Sequence[Cell]) -> tuple[int, float]:
+        """Trials and seconds: the rest of this round, the current trial included, and later ones.
+
+        With a target, as many later rounds as the intervals so far make it seem; with a budget, no
+        more than it allows.
+        """
+        trials, seconds = len(rest), sum(map(self.budget.expected_seconds, rest))
+        for cell in filter(self._wanted, self.cells):
+            needed = self.request.most_rounds
+            if self.target:
+                needed = min(needed, self.target.rounds_needed(cell))
+            later = max(0, needed - number)
+            trials += later
+            seconds += later * self.budget.expected_seconds(cell)
+        if self.budget.limit_seconds is not None:
+            allowed = max(0.0, self.budget.limit_seconds - (time.monotonic() - self.start))
+            if allowed < seconds:
+                return max(len(rest), round(trials * allowed / seconds)), allowed
+        return trials, seconds

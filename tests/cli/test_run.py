@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 import netdyno
+from netdyno.host.lock import measuring
 from netdyno.plan.cell import Cell
 from netdyno.plan.rounds import rounds
 from netdyno.store.run import Run, Trial, read_run
@@ -25,12 +26,14 @@ from netdyno.store.run import Run, Trial, read_run
 NETDYNO = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
+import netdyno.host.lock
 import netdyno.plan.estimate
 import netdyno.plan.job
 import netdyno.session
 from netdyno.plan.sampling import Sampling
 netdyno.plan.estimate._flop_per_second = lambda: 1e11
 netdyno.plan.job.SAMPLING = Sampling(2, 3, 0.05, 0.0005, 2)
+netdyno.host.lock.LOOK_SECONDS = 0.05
 netdyno.session.LOOK_SECONDS = 0.05
 netdyno.session.GRACE_SECONDS = 0.3
 from netdyno.cli.main import main
@@ -49,6 +52,10 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
+def lock_file(home: Path) -> Path:
+    return home / "netdyno.lock"
+
+
 @pytest.fixture
 def start(home: Path, tmp_path: Path) -> Iterator[Start]:
     """``start("--rounds", "1", …)``: `netdyno run --frameworks null …`; ended after the test."""
@@ -61,15 +68,18 @@ def start(home: Path, tmp_path: Path) -> Iterator[Start]:
         "TMPDIR": str(tmp_path / "scratch"),
         "TORCH_HOME": str(home / "torch"),
         "NETDYNO_HOME": str(home / "netdyno"),
+        "NETDYNO_LOCK": str(lock_file(home)),
         "XDG_CONFIG_HOME": str(home / "config"),
     }
     dropped = ("NETDYNO_CONFIG", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONPATH")
     environ = {key: value for key, value in os.environ.items() if key not in dropped}
 
-    def call(*words: str, frameworks: str = "null") -> subprocess.Popen[str]:
-        axes = ["--frameworks", frameworks, "--networks", NETWORK, "--batch-size", "1"]
+    def call(*words: str, frameworks: str = "null", command: str = "run") -> subprocess.Popen[str]:
+        axes = ["--frameworks", frameworks, "--networks", NETWORK]
+        if command == "run":
+            axes += ["--batch-size", "1", "--threads", "1"]
         process = subprocess.Popen(
-            [sys.executable, "-c", NETDYNO, "run", *axes, "--threads", "1", *words],
+            [sys.executable, "-c", NETDYNO, command, *axes, *words],
             cwd=home / "work",
             env={**environ, **own},
             stdin=subprocess.DEVNULL,
@@ -303,3 +313,105 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert said in " ".join(err.split())
     assert "Traceback" not in err
     assert sorted((home / "work").rglob("*")) == before
+
+
+def holder(home: Path) -> int:
+    """The process that the lock's file names, once there is one."""
+    limit = time.monotonic() + 30
+    while time.monotonic() < limit:
+        text = lock_file(home).read_text() if lock_file(home).exists() else ""
+        if '"folder": "here"' in text:
+            return int(json.loads(text)["pid"])
+        time.sleep(0.02)
+    raise AssertionError("nobody holds it")
+
+
+@pytest.fixture
+def locked(hanging: subprocess.Popen[str], home: Path) -> subprocess.Popen[str]:
+    """A run that measures, and does not come to an end by itself."""
+    assert holder(home) == hanging.pid
+    return hanging
+
+
+def test_a_second_run_waits_and_then_measures(
+    locked: subprocess.Popen[str], start: Start, home: Path
+) -> None:
+    second = start("--rounds", "1", "--out", "second", "--json")
+    assert second.stderr
+    said = second.stderr.readline()
+    assert f"another netdyno (pid {locked.pid}, started " in said
+    assert "here) is at work on this machine; waiting for it to end (Ctrl-C to give up)" in said
+    assert not (home / "work" / "second").exists()
+    assert locked.poll() is None
+    locked.send_signal(signal.SIGINT)
+    finish(locked)
+    code, out, _ = finish(second)
+    assert code == 0
+    assert json.loads(out)["cells"][0]["trials"] == {"ok": 1}
+
+
+def test_no_wait_is_exit_code_2_and_leaves_nothing(
+    locked: subprocess.Popen[str], start: Start, home: Path
+) -> None:
+    code, out, err = finish(start("--rounds", "1", "--out", "second", "--no-wait"))
+    assert (code, out) == (2, "")
+    assert f"netdyno: error: another netdyno (pid {locked.pid}, started " in err
+    assert "leave out --no-wait" in err
+    assert not (home / "work" / "second").exists()
+
+
+def test_an_interrupt_ends_the_waiting(
+    locked: subprocess.Popen[str], start: Start, home: Path
+) -> None:
+    second = start("--rounds", "1", "--out", "second")
+    assert second.stderr
+    second.stderr.readline()
+    second.send_signal(signal.SIGINT)
+    code, _, err = finish(second)
+    assert code == 130
+    assert "interrupted" in err
+    assert holder(home) == locked.pid
+    assert not (home / "work" / "second").exists()
+
+
+def test_a_folder_that_is_taken_is_told_without_waiting(
+    locked: subprocess.Popen[str], start: Start
+) -> None:
+    code, _, err = finish(start("--rounds", "1", "--out", "here"))
+    assert code == 2
+    assert "here already holds a run" in err
+
+
+def test_a_run_that_is_killed_frees_the_machine(
+    locked: subprocess.Popen[str], start: Start
+) -> None:
+    locked.kill()
+    locked.wait()
+    code, _, err = finish(start("--rounds", "1", "--out", "second", "--no-wait"))
+    assert code == 0, err
+
+
+def test_how_the_machine_was_is_kept_and_no_program_named(start: Start, home: Path) -> None:
+    finish(start("--rounds", "1", "--out", "here"))
+    run = read_run(home / "work" / "here")
+    conditions = run.data["conditions"]
+    assert conditions["busy_cores"] >= 0
+    assert conditions["cores"] >= 1
+    assert set(conditions) == {
+        *("busy_cores", "cores", "governor", "mhz", "load", "swap_percent", "on_battery")
+    }
+    (trial,) = run.trials
+    for block in trial.blocks:
+        assert block.start is not None
+        assert block.stretch_seconds is not None
+        assert block.stretch_seconds >= block.seconds
+        assert block.own_busy_seconds is not None
+
+
+def test_verify_waits_for_a_run_too(home: Path, start: Start) -> None:
+    """Its load would disturb one."""
+    with measuring(lock_file(home), wait=False, tell=print):
+        verify = start("--no-wait", command="verify")
+        code, out, err = finish(verify)
+    assert (code, out) == (2, "")
+    assert f"another netdyno (pid {os.getpid()}, started " in err

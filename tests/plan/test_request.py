@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from netdyno.errors import NetdynoError
-from netdyno.plan.request import Request, duration, read_request_file
+from netdyno.plan.request import Request, duration, read_request_file, share
+from netdyno.plan.stopping import MOST_ROUNDS
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,33 @@ def test_durations(text: str, seconds: float) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(NetdynoError, match=r"is no duration: write 90s, 10m or 1\.5h"):
         duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("2%", 0.02), ("0.05", 0.05), (" 0.5 % ", 0.005), ("0%", 0), ("150%", 1.5)]
+)
+def test_shares(text: str, value: float) -> None:
+    assert share(text) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["", "2", "-2%", "two", "2 percent", "%", "nan", "1e3%", "٣%"])
+def test_what_is_no_share(text: str) -> None:
+    with pytest.raises(NetdynoError, match=r"is no share: write 2% or 0\.02"):
+        share(text)
+
+
+@pytest.mark.parametrize("target", [0.0, 0.0001, 0.6])
+def test_targets_out_of_range(target: float) -> None:
+    with pytest.raises(NetdynoError, match=f"--target {target}: must be between"):
+        Request(target=target)
+
+
+def test_a_target_brings_its_own_number_of_rounds() -> None:
+    assert Request().most_rounds == 3
+    assert Request(target=0.02).most_rounds == MOST_ROUNDS
+    assert Request(target=0.02, rounds=10).most_rounds == 10
+    with pytest.raises(NetdynoError, match="--rounds 3: must be between 6 and"):
+        Request(target=0.02, rounds=3)
 
 
 @pytest.mark.parametrize(

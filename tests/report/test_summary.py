@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,25 +12,29 @@ import pytest
 
 from netdyno.report.summary import summary, summary_json
 from netdyno.stats.estimate import Estimate
+from netdyno.stats.interval import median_interval
 from netdyno.store.run import Run, read_run
 
 
 def near(estimate: Estimate | None) -> tuple[Any, ...]:
     assert estimate is not None
-    return (
-        pytest.approx(estimate.seconds, rel=1e-9),
-        pytest.approx(estimate.spread, rel=1e-9),
-        estimate.processes,
-        estimate.blocks,
-    )
+    return (pytest.approx(estimate.seconds, rel=1e-9), estimate.processes, estimate.blocks)
 
 
-def test_medians_and_spreads(run: Run) -> None:
+def test_medians(run: Run) -> None:
     row = summary(run)[0]
     # The failing trial measured 1 ms everywhere and is not in it.
-    assert near(row.forward) == (0.012, 2 / 12, 3, 9)
-    assert near(row.forward_backward) == (0.042, 2 / 42, 3, 9)
-    assert near(row.train_step) == (0.045, 5 / 45, 3, 9)
+    assert near(row.forward) == (0.012, 3, 9)
+    assert near(row.forward_backward) == (0.042, 3, 9)
+    assert near(row.train_step) == (0.045, 3, 9)
+
+
+def test_intervals_are_those_of_the_processes_medians(run: Run) -> None:
+    forward = summary(run)[0].forward
+    assert forward is not None
+    interval = median_interval([math.log(0.010), math.log(0.012), math.log(0.014)])
+    assert interval is not None
+    assert (forward.low, forward.high) == pytest.approx(tuple(map(math.exp, interval)))
 
 
 def test_backward_is_the_difference_of_the_medians(run: Run) -> None:
@@ -88,14 +93,14 @@ def test_a_phase_that_was_not_measured_is_none(
     ]
     (row,) = summary(read_run(write_run([good], {"0001": events})))
     assert row.ok
-    assert near(row.forward) == (0.5, 0.0, 1, 1)
+    assert near(row.forward) == (0.5, 1, 1)
     assert row.backward_seconds is row.forward_backward is row.train_step is None
     assert row.images_per_second is row.system_share is None
 
 
 def test_json(run: Run) -> None:
     data = json.loads(json.dumps(summary_json(run), allow_nan=False))
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     assert data["run"] == "written"
     assert data["status"] == "budget"
     assert data["host"] == {"machine": "abacus"}
@@ -104,6 +109,10 @@ def test_json(run: Run) -> None:
     assert good["batch_size"] == 4
     assert good["forward"]["seconds"] == pytest.approx(0.012)
     assert good["forward"]["processes"] == 3
+    assert good["forward"]["low"] < 0.012 < good["forward"]["high"]
+    assert good["place"]["rank"] == 1
+    assert good["place"]["ratio"] is None
+    assert bad["place"]["rank"] is None
     assert good["backward_seconds"] == pytest.approx(0.030)
     assert good["images_per_second"] == pytest.approx(4 / 0.045)
     assert good["trials"] == {"ok": 3, "timed_out": 1}

@@ -15,7 +15,10 @@ __all__ = ["main"]
 
 # The summaries stand here so that `netdyno --help` imports no command.
 COMMANDS = {
+    "calibrate": "Compare cells with themselves: what can be trusted on this machine?",
+    "compare": "Say which of two runs or cells is slower, by how much, and how certain that is.",
     "doctor": "Show frameworks, environments and devices, and what is missing.",
+    "history": "Show runs over time, and where a cell became slower or faster.",
     "networks": "List the networks, or print the layers and costs of one.",
     "run": "Measure frameworks on networks and print the table.",
     "setup": "Make the environments of frameworks.",

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from netdyno.errors import NetdynoError
-from netdyno.plan.request import duration
+from netdyno.plan.request import duration, share
 
 __all__ = [
     "Duration",
     "ImageShape",
     "Integers",
     "Names",
+    "Share",
     "device_option",
     "frameworks_option",
     "layout_option",
+    "matrix_options",
     "modes_option",
     "networks_option",
+    "phase_option",
     "precision_option",
     "python_option",
+    "strict_option",
+    "wait_option",
 ]
+
+
+# What a decorator of click's takes and gives.
+Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Any], Any]
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -67,6 +78,20 @@ class Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+class Share(click.ParamType[float]):
+    """``2%`` or ``0.02``, as 0.02."""
+
+    name = "PERCENT"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return share(value)
+        except NetdynoError as error:
+            self.fail(str(error), param, ctx)
+
+
 class ImageShape(click.ParamType[tuple[int, ...]]):
     """Channels, height and width: ``3,224,224``."""
 
@@ -81,23 +106,81 @@ class ImageShape(click.ParamType[tuple[int, ...]]):
         return tuple(int(size) for size in sizes.groups())
 
 
+def frameworks_option(default: str = "mxnet, tensorflow, pytorch, jax") -> Option:
+    return click.option("--frameworks", type=Names(), help=f"Default: {default}.")
+
+
+def networks_option(default: str = "alexnet_owt, googlenet") -> Option:
+    return click.option(
+        "--networks",
+        type=Names(),
+        help=f"Names or files: see `netdyno networks`. Default: {default}.",
+    )
+
+
 # What several commands take, spelt and explained once.
-frameworks_option = click.option(
-    "--frameworks", type=Names(), help="Default: mxnet, tensorflow, pytorch, jax."
-)
 modes_option = click.option(
     "--modes", type=Names(), help="Default: the first mode of each; 'all' for all."
-)
-networks_option = click.option(
-    "--networks",
-    type=Names(),
-    help="Names or files: see `netdyno networks`. Default: alexnet_owt,googlenet.",
 )
 device_option = click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")
 precision_option = click.option("--precision", type=Names(), help="fp32 or fp64. Default: fp32.")
 layout_option = click.option(
     "--layout", type=Names(), help="nchw or nhwc. Default: the framework's own."
 )
+
+
+threads_option = click.option(
+    "--threads", type=Integers(), help="On CPU. Default: all usable cores."
+)
+host_allocator_option = click.option(
+    "--host-allocator",
+    type=Names(),
+    help="system: the C library as it is; retain: freed memory stays. Default: system.",
+)
+phase_option = click.option(
+    "--phase",
+    type=click.Choice(["forward_backward", "forward", "train_step"]),
+    default="forward_backward",
+    show_default=True,
+    help="Which of the timed regions.",
+)
+strict_option = click.option(
+    "--strict",
+    is_flag=True,
+    help="Rank only what is like for like; exit code 1 if some is not.",
+)
 python_option = click.option(
     "--python", multiple=True, metavar="FRAMEWORK=PATH", help="Use this interpreter."
 )
+wait_option = click.option(
+    "--wait/--no-wait",
+    default=True,
+    help="What to do while another run measures on this machine. Default: wait for its end.",
+)
+
+
+def matrix_options(
+    frameworks: Option, networks: Option, batch_size: int
+) -> Callable[[Command], Command]:
+    """All axes of the matrix; ``batch_size`` is the default that is told."""
+    batch_size_option = click.option(
+        "--batch-size", type=Integers(), help=f"Images in a batch. Default: {batch_size}."
+    )
+    options = (
+        frameworks,
+        modes_option,
+        networks,
+        batch_size_option,
+        device_option,
+        threads_option,
+        precision_option,
+        layout_option,
+        host_allocator_option,
+    )
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):  # decorators are listed from the last
+            command = option(command)
+        return command
+
+    return add

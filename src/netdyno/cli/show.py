@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from netdyno.cli.options import strict_option
 from netdyno.cli.terminal import console, print_json
 from netdyno.errors import NetdynoError
+from netdyno.report.ranking import like_for_like
 from netdyno.report.summary import summary_json
 from netdyno.report.table import print_run
 from netdyno.store.run import read_run
@@ -15,14 +17,16 @@ from netdyno.store.run import read_run
 
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
+@strict_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-def command(run: Path | None, as_json: bool) -> None:
+def command(run: Path | None, strict: bool, as_json: bool) -> int:
     """Print the table of RUN, a run folder; by default the newest one in runs/."""
     found = read_run(run or _newest(Path("runs")))
     if as_json:
-        print_json(summary_json(found))
+        print_json(summary_json(found, strict=strict))
     else:
-        print_run(found, console())
+        print_run(found, console(), strict=strict)
+    return 1 if strict and not like_for_like(found) else 0
 
 
 def _newest(folder: Path) -> Path:

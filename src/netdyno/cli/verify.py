@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from netdyno import environments
+from netdyno.cli.measure import redactor
 from netdyno.cli.options import (
     device_option,
     frameworks_option,
@@ -17,10 +18,11 @@ from netdyno.cli.options import (
     networks_option,
     precision_option,
     python_option,
+    wait_option,
 )
-from netdyno.cli.run import redactor
 from netdyno.cli.terminal import console, print_json, progress_console
 from netdyno.frameworks import framework
+from netdyno.host.lock import measuring
 from netdyno.parity.certificate import CertificateStore
 from netdyno.parity.verify import Verification, Verifier
 from netdyno.plan.cell import Cell
@@ -32,21 +34,23 @@ from netdyno.store.run_folder import now
 
 
 @click.command()
-@frameworks_option
+@frameworks_option()
 @modes_option
-@networks_option
+@networks_option()
 @device_option
 @precision_option
 @layout_option
 @click.option("--layers", is_flag=True, help="Also single layers of random shapes.")
 @click.option("--input-gradient", is_flag=True, help="Also the gradient by the images.")
 @python_option
+@wait_option
 @click.option("--verbose", "-v", is_flag=True, help="Every tensor, not only the worst.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def command(
     layers: bool,
     input_gradient: bool,
     python: tuple[str, ...],
+    wait: bool,
     verbose: bool,
     as_json: bool,
     **axes: Any,
@@ -68,6 +72,13 @@ def command(
     verifier = Verifier(reference, redact, input_gradient=input_gradient)
     store = CertificateStore(settings.home / "certificates")
     progress = progress_console()
+    # It measures nothing, but its load would disturb a run that does.
+    lock = measuring(
+        settings.lock,
+        wait=wait,
+        tell=lambda text: progress.print(text, markup=False, soft_wrap=True),
+    )
+    click.get_current_context().with_resource(lock)
     done: list[Verification] = []
     for cell in sorted(plan, key=lambda cell: cell.network.hash):
         text = f"[{len(done) + 1}/{len(plan)}] {cell.framework} {cell.mode}, {cell.network_spec} …"

@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 from netdyno.networks import Network
 
-__all__ = ["ALLOCATORS", "PRECISIONS", "Cell", "HostAllocator"]
+__all__ = ["ALLOCATORS", "GROUP_AXES", "PRECISIONS", "Cell", "HostAllocator"]
 
 HostAllocator = Literal["system", "retain"]
 
 ALLOCATORS: tuple[HostAllocator, ...] = ("system", "retain")
+# Cells are ranked together only where all of these agree: see docs/comparability.md.
+GROUP_AXES = ("network_hash", "batch_size", "device", "precision", "threads", "host_allocator")
 PRECISIONS = ("fp32", "fp64")
 
 
@@ -64,6 +66,12 @@ class Cell:
             self.layout,
             self.device,
         )
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """Equal for cells that may be ranked together as far as their axes go."""
+        axes = self.to_json()
+        return tuple(axes[axis] for axis in GROUP_AXES)
 
     def to_json(self) -> dict[str, Any]:
         """The axes as plain data, with the network's hash in place of its layers."""

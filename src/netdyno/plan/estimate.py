@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from netdyno.frameworks import framework
 from netdyno.networks.cost import count
 from netdyno.plan.cell import Cell
+from netdyno.plan.job import PHASES
 from netdyno.plan.sampling import SAMPLING
 
 __all__ = ["CellEstimate", "estimate_cell"]
@@ -32,7 +34,7 @@ class CellEstimate:
     memory_bytes: int
 
 
-def estimate_cell(cell: Cell) -> CellEstimate:
+def estimate_cell(cell: Cell, phases: Sequence[str] = PHASES) -> CellEstimate:
     """From the network's FLOP and bytes, and the speed of a matrix product measured now."""
     itemsize = ITEMSIZE_BYTES[cell.precision]
     cost = count(cell.network, batch_size=cell.batch_size, itemsize_bytes=itemsize)
@@ -42,8 +44,9 @@ def estimate_cell(cell: Cell) -> CellEstimate:
         rate = _flop_per_second() * (4 / itemsize) if cell.device == "cpu" else GPU_FLOP_PER_SECOND
         forward = cost.forward_flop / (EFFICIENCY * rate)
         both = forward + cost.backward_flop / (EFFICIENCY * rate)
-    seconds = spec.startup_seconds + 3 * spec.mode(cell.mode).first_iteration_seconds
-    for iteration in (forward, both, both):
+    seconds = spec.startup_seconds + len(phases) * spec.mode(cell.mode).first_iteration_seconds
+    for phase in phases:
+        iteration = forward if phase == "forward" else both
         seconds += max(FEWEST_ITERATIONS * iteration, SAMPLING.phase_seconds)
     # Weights, gradients and momentum; activations and their gradients.
     arrays = 3 * cost.parameter_bytes + 2 * cost.activation_bytes

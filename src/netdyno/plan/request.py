@@ -12,13 +12,19 @@ from typing import Any
 
 from netdyno.errors import NetdynoError, unknown_name
 from netdyno.networks import file_of
+from netdyno.plan.job import PHASES
+from netdyno.plan.stopping import FEWEST_ROUNDS, MOST_ROUNDS
 
-__all__ = ["Request", "duration", "read_request_file"]
+__all__ = ["Request", "duration", "read_request_file", "share"]
 
 DEFAULT_NETWORKS = ("alexnet_owt", "googlenet")
 MAX_BATCH_SIZE = 65_536
 MAX_ROUNDS = 1_000
 MAX_SECONDS = 1e9
+DEFAULT_ROUNDS = 3
+PRIMARY_PHASE = "forward_backward"
+# A narrower one is below what netdyno calls a difference; a wider one says nothing.
+TARGET_RANGE = (0.001, 0.5)
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -27,7 +33,8 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 class Request:
     """The axes and limits of a run.
 
-    No frameworks, modes, threads or layouts mean the default of the matrix.
+    No frameworks, modes, threads or layouts mean the default of the matrix. ``target``: go on
+    until every ratio's interval is within ± this share (see stopping.py), ``rounds`` at most.
 
     Raises:
         NetdynoError: another axis is empty, or a number is out of range.
@@ -42,7 +49,9 @@ class Request:
     precision: tuple[str, ...] = ("fp32",)
     layout: tuple[str, ...] = ()
     host_allocator: tuple[str, ...] = ("system",)
-    rounds: int = 3
+    phases: tuple[str, ...] = PHASES
+    rounds: int | None = None
+    target: float | None = None
     seed: int = 1
     budget_seconds: float | None = None
     trial_timeout_seconds: float = 600.0
@@ -56,17 +65,42 @@ class Request:
             _in_range("--batch-size", value, 1, MAX_BATCH_SIZE)
         for value in self.threads:
             _in_range("--threads", value, 1, 4096)
-        _in_range("--rounds", self.rounds, 1, MAX_ROUNDS)
+        for name in self.phases:
+            if name not in PHASES:
+                raise unknown_name("phase", name, PHASES)
+        if PRIMARY_PHASE not in self.phases:
+            raise NetdynoError(f"--phases lacks {PRIMARY_PHASE}, by which cells are ranked: add it")
+        if self.target is not None:
+            _in_range("--target", self.target, *TARGET_RANGE)
+        if self.rounds is not None:
+            _in_range("--rounds", self.rounds, FEWEST_ROUNDS if self.target else 1, MAX_ROUNDS)
         _in_range("--seed", self.seed, 0, 2**63 - 1)
+
+    @property
+    def most_rounds(self) -> int:
+        """Rounds to measure, or with a target those that it may take."""
+        return self.rounds or (MOST_ROUNDS if self.target else DEFAULT_ROUNDS)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; of a network's file the name only, since a run folder may be shared."""
         files = {spec: file_of(spec) for spec in self.networks}
         networks = tuple(path.name if path else spec for spec, path in files.items())
-        return {**dataclasses.asdict(self), "networks": networks}
+        return {**dataclasses.asdict(self), "networks": networks, "rounds": self.most_rounds}
 
 
-def _in_range(option: str, value: int, low: int, high: int) -> None:
+def share(text: str) -> float:
+    """``2%`` or ``0.02`` as 0.02. Raises NetdynoError for anything else.
+
+    A number above 1 without a percent sign is refused: ``2`` is more likely to mean 2 %.
+    """
+    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,6})?)\s*(%?)", text.strip(), re.ASCII)
+    value = float(match.group(1)) / (100 if match.group(2) else 1) if match else -1.0
+    if value < 0 or (value > 1 and "%" not in text):
+        raise NetdynoError(f"'{text}' is no share: write 2% or 0.02")
+    return value
+
+
+def _in_range(option: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise NetdynoError(f"{option} {value}: must be between {low} and {high}")
 
@@ -114,12 +148,16 @@ _FILE_KEYS = {
     "precision": str,
     "layout": str,
     "host_allocator": str,
+    "phases": str,
     "rounds": int,
     "seed": int,
+    "target": str,
     "budget": str,
     "trial_timeout": str,
 }
-_SINGLE = {"rounds", "seed", "budget", "trial_timeout"}
+_SINGLE = {"rounds", "seed", "target", "budget", "trial_timeout"}
+# Texts that stand for a number.
+_READ = {"target": share, "budget": duration, "trial_timeout": duration}
 
 
 def _known(path: Path, data: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -142,9 +180,9 @@ def _value(path: Path, key: str, value: Any) -> Any:
             kind = {int: "a whole number", str: "a text in quotes"}[wanted]
             many = "" if key in _SINGLE else " or a list of them"
             raise NetdynoError(f"{path}: {key} must be {kind}{many}, not {value!r}")
-    if key in ("budget", "trial_timeout"):
+    if key in _READ:
         try:
-            return duration(value)
+            return _READ[key](value)
         except NetdynoError as error:
             raise NetdynoError(f"{path}: {key}: {error}") from None
     return values[0] if key in _SINGLE else tuple(values)

@@ -13,6 +13,7 @@ from netdyno.plan.cell import Cell
 from netdyno.plan.estimate import CellEstimate
 from netdyno.plan.request import Request
 from netdyno.plan.rounds import rounds
+from netdyno.plan.stopping import FEWEST_ROUNDS
 
 __all__ = ["plan_json", "print_plan"]
 
@@ -36,7 +37,8 @@ def plan_json(
             for cell in cells
         ],
         "rounds": [
-            [cell.key for cell in order] for _, order in rounds(cells, request.rounds, request.seed)
+            [cell.key for cell in order]
+            for _, order in rounds(cells, request.most_rounds, request.seed)
         ],
     }
 
@@ -47,7 +49,8 @@ def print_plan(
     estimates: Mapping[str, CellEstimate],
     console: Console,
 ) -> None:
-    table = Table(title=f"{len(cells)} cells, {request.rounds} rounds", title_justify="left")
+    title = f"{len(cells)} cells, {_rounds(request)}"
+    table = Table(title=escape(title), title_justify="left")
     for axis in AXES:
         table.add_column(axis.replace("_", " "))
     table.add_column("host allocator")
@@ -64,7 +67,8 @@ def print_plan(
         )
     console.print(table)
     seconds = _total_seconds(request, estimates)
-    console.print(f"About {seconds / 60:.0f} min in all; times and memory are rough guesses.")
+    about = "At least about" if request.target else "About"
+    console.print(f"{about} {seconds / 60:.0f} min in all; times and memory are rough guesses.")
     if request.budget_seconds is not None and seconds > request.budget_seconds:
         console.print(
             f"The budget of {request.budget_seconds / 60:.3g} min will end it earlier.",
@@ -72,5 +76,16 @@ def print_plan(
         )
 
 
+def _rounds(request: Request) -> str:
+    if request.target:
+        return (
+            f"{FEWEST_ROUNDS} to {request.most_rounds} rounds, until every ratio is known "
+            f"to ±{request.target * 100:.3g} %"
+        )
+    return f"{request.most_rounds} rounds"
+
+
 def _total_seconds(request: Request, estimates: Mapping[str, CellEstimate]) -> float:
-    return round(request.rounds * sum(e.seconds for e in estimates.values()), 1)
+    """With a target, of the fewest rounds that it can take."""
+    rounds = FEWEST_ROUNDS if request.target else request.most_rounds
+    return round(rounds * sum(e.seconds for e in estimates.values()), 1)

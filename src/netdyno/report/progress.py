@@ -49,13 +49,19 @@ class RunProgress:
     def __exit__(self, *exc: object) -> None:
         self._bar.stop()
 
-    def trial_started(self, cell: Cell, round_number: int, left_seconds: float) -> None:
+    def trial_started(
+        self, cell: Cell, round_number: int, left_trials: int, left_seconds: float
+    ) -> None:
+        """``left_…``: of the run, this trial included, as far as can be told now."""
+        self._trials = self._done + left_trials
         self._left = left_seconds
         self._label = (
             f"round {round_number}: {cell.framework} {cell.mode}, {cell.network_spec} "
             f"b{cell.batch_size}"
         )
-        self._bar.update(self._task, description=self._label, left=_left(left_seconds))
+        self._bar.update(
+            self._task, description=self._label, total=self._trials, left=_left(left_seconds)
+        )
 
     def event(self, event: dict[str, Any]) -> None:
         if event.get("event") == "block" and event.get("kind") == "first":
@@ -75,8 +81,8 @@ class RunProgress:
             )
         elif not self._console.is_terminal:
             self._console.print(
-                f"[{self._done}/{self._trials}] {self._label}: {outcome.seconds:.1f} s, "
-                f"{_left(self._left - outcome.seconds)}",
+                f"[{self._done}/{self._trials}] {self._label}: {outcome.seconds:.1f} s"
+                + (f", {_left(self._left - outcome.seconds)}" if self._done < self._trials else ""),
                 markup=False,
                 soft_wrap=True,
             )

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from netdyno.report.advice import advice
+from netdyno.report.ranking import Place, places
 from netdyno.stats.estimate import Estimate, estimate
-from netdyno.store.run import Run, Trial
+from netdyno.store.run import Run
 
 __all__ = ["Row", "summary", "summary_json"]
 
@@ -23,6 +25,8 @@ class Row:
     ``verified``: it was held against the reference before it was timed, and passed.
     ``system_share`` and ``minor_faults`` belong to forward+backward: how much of the processor
     time the kernel took, and how many pages it mapped in each iteration.
+    ``disturbed``: blocks of all phases that are left out, by reason. ``place``: where the cell
+    stands among those it may be ranked with. ``advice``: what to mind, and what to do about it.
     """
 
     cell: Mapping[str, Any]
@@ -38,6 +42,9 @@ class Row:
     verified: bool
     trials: Mapping[str, int]
     reason: str
+    disturbed: Mapping[str, int]
+    place: Place
+    advice: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
@@ -45,24 +52,23 @@ class Row:
         return set(self.trials) == {"ok"}
 
 
-def summary(run: Run) -> list[Row]:
-    """In the order in which cells were asked for."""
+def summary(run: Run, *, strict: bool = False) -> list[Row]:
+    """In the order in which cells were asked for. ``strict``: rank only what is like for like."""
     verification = run.data.get("verification", {})
+    place = places(run, strict=strict)
     return [
-        _row(cell, run.trials_of(key), bool(verification.get(key, {}).get("passed")))
+        _row(run, cell, bool(verification.get(key, {}).get("passed")), place[key])
         for key, cell in run.cells.items()
     ]
 
 
-def _row(cell: Mapping[str, Any], trials: list[Trial], verified: bool) -> Row:
-    # A trial that ended badly may have stopped in mid-phase; what it measured stays in its file.
-    good = [trial for trial in trials if trial.status == "ok"]
-    estimates = {
-        phase: estimate([_seconds(trial, phase) for trial in good])
+def _row(run: Run, cell: Mapping[str, Any], verified: bool, place: Place) -> Row:
+    key = cell["key"]
+    trials, good = run.trials_of(key), run.good_trials_of(key)
+    forward, both, step = (
+        estimate(list(run.seconds(key, phase).values()))
         for phase in ("forward", "forward_backward", "train_step")
-    }
-    forward, both = estimates["forward"], estimates["forward_backward"]
-    step = estimates["train_step"]
+    )
     blocks = [block for trial in good for block in trial.of("forward_backward")]
     iterations = sum(block.iterations for block in blocks)
     system = sum(block.system_seconds for block in blocks)
@@ -83,23 +89,22 @@ def _row(cell: Mapping[str, Any], trials: list[Trial], verified: bool) -> Row:
         verified=verified,
         trials=Counter(trial.status for trial in trials),
         reason=bad[0].reason if bad else "",
+        disturbed=run.disturbed(key),
+        place=place,
+        advice=tuple(advice(run, key)),
     )
 
 
-def _seconds(trial: Trial, phase: str) -> list[float]:
-    return [block.seconds_per_iteration for block in trial.of(phase)]
-
-
-def summary_json(run: Run) -> dict[str, Any]:
+def summary_json(run: Run, *, strict: bool = False) -> dict[str, Any]:
     """What ``--json`` prints: units in the names, raw blocks left to the run folder."""
     return {
-        "schema": 1,
+        "schema": 2,
         "netdyno": run.data["netdyno"],
         "run": run.path.name,
         "status": run.data["status"],
         "started": run.data["started"],
         "host": run.data["host"],
-        "cells": [_row_json(row) for row in summary(run)],
+        "cells": [_row_json(row) for row in summary(run, strict=strict)],
     }
 
 

@@ -2,86 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
+from netdyno.comparability import differences_summary, fingerprint_of
 from netdyno.frameworks import frameworks
+from netdyno.report.ranking import groups
 from netdyno.report.summary import Row, summary
 from netdyno.stats.estimate import Estimate
 from netdyno.store.run import Run
 
-__all__ = ["print_run"]
+__all__ = ["label", "print_run"]
 
-# Axes that go into the heading when all cells agree, and into the framework's column when not.
-SHARED = ("device", "precision", "threads", "host_allocator")
-
-
-def print_run(run: Run, console: Console) -> None:
-    """One table for each network and batch size, then the versions and what went wrong."""
-    rows = summary(run)
-    groups: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.cell["network"], row.cell["batch_size"]), []).append(row)
-    varying = [axis for axis in SHARED if len({row.cell[axis] for row in rows}) > 1]
-    for (network, batch_size), members in groups.items():
-        heading = f"{network}, batch {batch_size}"
-        fixed = [_axis(axis, rows[0].cell) for axis in SHARED if axis not in varying]
-        console.print(_table(f"{heading}  ({', '.join(fixed)})", members, varying))
-    _print_remarks(run, rows, console)
+ENDINGS = {
+    "interrupted": "was interrupted",
+    "budget": "ended when its budget was spent",
+    "target": "ended when every ratio was known as closely as was asked",
+}
 
 
-def _table(title: str, rows: list[Row], varying: list[str]) -> Table:
+def print_run(run: Run, console: Console, *, strict: bool = False) -> None:
+    """One table for each group of cells that may be ranked together, then what to know of them.
+
+    ``strict``: rank only what is like for like.
+    """
+    rows = {row.cell["key"]: row for row in summary(run, strict=strict)}
+    for keys in groups(run):
+        members = sorted((rows[key] for key in keys), key=_standing)
+        console.print(_table(members, console))
+        _print_verdict(run, members, console)
+    _print_remarks(run, list(rows.values()), console)
+
+
+def _standing(row: Row) -> float:
+    """Fastest first where they are ranked; otherwise in the order asked, as sorting is stable."""
+    both = row.forward_backward
+    if row.place.rank is None or both is None:
+        return float("inf")
+    return both.seconds
+
+
+def _table(rows: Sequence[Row], console: Console) -> Table:
+    """With as many columns as ``console`` is wide enough for."""
+    for count in range(len(DROPPED_FIRST) + 1):
+        table = _with_columns(rows, [c for c in COLUMNS if c not in DROPPED_FIRST[:count]])
+        unlimited = console.options.update(max_width=1000)
+        if Measurement.get(console, unlimited, table).maximum <= console.width:
+            break
+    return table
+
+
+def _with_columns(rows: Sequence[Row], columns: Sequence[str]) -> Table:
+    cell = rows[0].cell
+    threads = f"{cell['threads']} thread{'s' if cell['threads'] != 1 else ''}"
+    shared = f"{cell['device']}, {cell['precision']}, {threads}, {cell['host_allocator']} allocator"
     table = Table(
-        title=escape(title),
+        title=escape(f"{cell['network']}, batch {cell['batch_size']}  ({shared})"),
         title_justify="left",
         title_style="bold",
         box=SIMPLE_HEAD,
         pad_edge=False,
     )
+    table.add_column("", justify="right", min_width=1)
     table.add_column("framework", no_wrap=True)
     table.add_column("mode", no_wrap=True)
-    for axis in varying:
-        table.add_column(axis.replace("_", " "))
-    for name in ("forward", "backward*", "forward+backward", "train step"):
-        table.add_column(f"{name}\nms", justify="right", no_wrap=True)
-    table.add_column("images\n/s", justify="right", no_wrap=True)
-    table.add_column("first\niter. s", justify="right", no_wrap=True)
-    table.add_column("faults\n/iter.", justify="right", no_wrap=True)
-    table.add_column("trials", justify="right", no_wrap=True)
+    for heading in columns:
+        right = heading != "times the\nfastest"
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
     for row in rows:
         table.add_row(
-            frameworks()[row.cell["framework"]].title
-            if row.cell["framework"] in frameworks()
-            else escape(row.cell["framework"]),
-            escape(row.cell["mode"]) + (" [red]†[/red]" if _is_unverified(row) else ""),
-            *(escape(str(row.cell[axis])) for axis in varying),
-            *_figures(row),
-            _trials(row),
+            str(row.place.rank or ""),
+            escape(_title(row)),
+            escape(_mode(row, rows)) + _marks(row),
+            *(COLUMNS[heading](row) for heading in columns),
         )
     return table
+
+
+def _title(row: Row) -> str:
+    name = row.cell["framework"]
+    return frameworks()[name].title if name in frameworks() else str(name)
+
+
+def _mode(row: Row, rows: Sequence[Row]) -> str:
+    """With the layout where a framework's mode stands there in several."""
+    same = [r for r in rows if _title(r) == _title(row) and r.cell["mode"] == row.cell["mode"]]
+    return f"{row.cell['mode']} {row.cell['layout']}" if len(same) > 1 else str(row.cell["mode"])
+
+
+def label(row: Row, rows: Sequence[Row]) -> str:
+    """Of a row among ``rows``: ``PyTorch`` or, where that says too little, ``PyTorch compile``."""
+    alone = sum(_title(other) == _title(row) for other in rows) == 1
+    return _title(row) if alone else f"{_title(row)} {_mode(row, rows)}"
 
 
 def _is_unverified(row: Row) -> bool:
     return row.forward_backward is not None and not row.verified
 
 
-def _figures(row: Row) -> list[str]:
-    if row.forward_backward is None:
-        return ["-"] * 7
-    return [
-        _ms(row.forward),
-        f"{row.backward_seconds * 1e3:.3g}" if row.backward_seconds is not None else "-",
-        f"[bold]{_ms(row.forward_backward)}[/bold]",
-        _ms(row.train_step),
-        _rate(row.images_per_second),
-        f"{row.first_iteration_seconds:.2f}" if row.first_iteration_seconds is not None else "-",
-        f"{row.minor_faults:,.0f}" if row.minor_faults is not None else "-",
-    ]
+def _marks(row: Row) -> str:
+    unverified = " [red]†[/red]" if _is_unverified(row) else ""
+    return unverified + (" [yellow]‡[/yellow]" if row.disturbed else "")
 
 
 def _rate(value: float | None) -> str:
@@ -90,12 +117,40 @@ def _rate(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def _both(row: Row) -> str:
+    return f"[bold]{_ms(row.forward_backward)}[/bold]"
+
+
+def _backward(row: Row) -> str:
+    return "-" if row.backward_seconds is None else f"{row.backward_seconds * 1e3:.3g}"
+
+
+def _first(row: Row) -> str:
+    seconds = row.first_iteration_seconds
+    return "-" if seconds is None else f"{seconds:.2f}"
+
+
+def _faults(row: Row) -> str:
+    return "-" if row.minor_faults is None else f"{row.minor_faults:,.0f}"
+
+
 def _ms(value: Estimate | None) -> str:
     if value is None:
         return "-"
     milliseconds = value.seconds * 1e3
     digits = 0 if milliseconds >= 1000 else 1 if milliseconds >= 100 else 2
-    return f"{milliseconds:.{digits}f} ±{value.spread:>3.0%}"
+    width = value.half_width
+    return f"{milliseconds:.{digits}f} ±" + (f"{width:>3.0%}" if width is not None else "  ?")
+
+
+def _ratio(row: Row) -> str:
+    ratio = row.place.ratio
+    if ratio is None:
+        return "1" if row.place.rank else "-"
+    text = f"{ratio.value:.2f}"
+    if ratio.low is not None and ratio.high is not None:
+        text += f" ({ratio.low:.2f} to {ratio.high:.2f})"
+    return text + ("" if row.place.call == "slower" else " ≈")
 
 
 def _trials(row: Row) -> str:
@@ -108,57 +163,107 @@ def _trials(row: Row) -> str:
     return ", ".join(parts)
 
 
-def _axis(axis: str, cell: Mapping[str, Any]) -> str:
-    value = cell[axis]
-    if axis == "threads":
-        return f"{value} thread{'s' if value != 1 else ''}"
-    return f"{value} allocator" if axis == "host_allocator" else str(value)
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "forward\nms": lambda row: _ms(row.forward),
+    "backward*\nms": _backward,
+    "forward+backward\nms": _both,
+    "times the\nfastest": _ratio,
+    "train step\nms": lambda row: _ms(row.train_step),
+    "images\n/s": lambda row: _rate(row.images_per_second),
+    "first\niter. s": _first,
+    "faults\n/iter.": _faults,
+    "trials": _trials,
+}
+# On a terminal that is too narrow for all; `--json` has them.
+DROPPED_FIRST = (
+    "faults\n/iter.",
+    "first\niter. s",
+    "backward*\nms",
+    "images\n/s",
+    "forward\nms",
+    "train step\nms",
+)
 
 
-def _print_remarks(run: Run, rows: list[Row], console: Console) -> None:
+def _print_verdict(run: Run, rows: Sequence[Row], console: Console) -> None:
+    """What kind of comparison the table is, and every difference between its rows."""
+    measured = [row for row in rows if row.forward_backward is not None]
+    if len(measured) < 2:
+        return
+    verdict = measured[0].place.verdict
+    ranked = any(row.place.rank for row in measured)
+    if verdict == "like-for-like":
+        console.print("Like for like.", style="green")
+        return
+    if verdict == "as-shipped":
+        text = (
+            "Ranked as shipped: each framework with its own kernel libraries. A difference between "
+            "rows may be theirs, not the framework's."
+            if ranked
+            else "Not like for like, so not ranked (--strict)."
+        )
+    else:
+        text = "Not ranked: these must not be compared."
+    console.print(text, style="yellow")
+    fingerprints = {label(row, rows): fingerprint_of(run, row.cell["key"]) for row in measured}
+    for line in differences_summary(fingerprints):
+        console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+
+
+def _print_remarks(run: Run, rows: Sequence[Row], console: Console) -> None:
     console.print(
-        "±: half the distance between the fastest and the slowest process.  "
-        "*: forward+backward less forward.",
+        "±: half of the 95 % interval, over processes.  *: forward+backward less forward.  "
+        "≈: not told apart from the fastest.",
         style="dim",
     )
     if any(map(_is_unverified, rows)):
         console.print("†: NOT VERIFIED to compute what the others compute.", style="red")
-    seen = set()
+    if any(row.disturbed for row in rows):
+        console.print("‡: some blocks were disturbed, and are left out:", style="yellow")
     for row in rows:
-        versions = row.fingerprint.get("versions", {})
-        line = ", ".join(f"{name} {version}" for name, version in versions.items())
-        if line and line not in seen:
-            seen.add(line)
-            console.print(f"{row.cell['framework']}: {line}", style="dim", markup=False)
-        for note in row.fingerprint.get("notes", []):
-            text = f"{row.cell['framework']}, {row.cell['network']}: {note}"
-            if text not in seen:
-                seen.add(text)
-                console.print(f"note: {text}", style="yellow", markup=False)
-    if len(_kernel_libraries(rows)) > 1:
-        console.print(
-            "As shipped: each framework brings its own kernel libraries, of the versions above. "
-            "A difference between rows may be theirs.",
-            style="yellow",
-        )
+        for reason, count in row.disturbed.items():
+            _remark(console, row, f"{count} blocks: {reason}")
+        for text in row.advice:
+            _remark(console, row, text)
+    _print_notes(rows, console)
     for row in rows:
         if row.reason:
             console.print(
                 f"{row.cell['key']}: {row.reason}", style="red", markup=False, soft_wrap=True
             )
-    if run.data["status"] in ("interrupted", "budget"):
-        how = {"interrupted": "was interrupted", "budget": "ended when its budget was spent"}
-        console.print(f"This run {how[run.data['status']]}.", style="yellow")
+    status = run.data["status"]
+    if status in ENDINGS:
+        style = "green" if status == "target" else "yellow"
+        console.print(f"This run {ENDINGS[status]}{_asked(run, status)}.", style=style)
 
 
-def _kernel_libraries(rows: list[Row]) -> set[tuple[tuple[str, str], ...]]:
-    """What each row's framework brings besides itself."""
-    return {
-        tuple(
-            (name, version)
-            for name, version in sorted(row.fingerprint["versions"].items())
-            if name != row.cell["framework"]
-        )
-        for row in rows
-        if row.fingerprint
-    }
+def _remark(console: Console, row: Row, text: str) -> None:
+    where = f"{row.cell['framework']} {row.cell['mode']}, {row.cell['network']}"
+    console.print(f"  {where}: {text}", style="yellow", markup=False, soft_wrap=True)
+
+
+def _asked(run: Run, status: str) -> str:
+    request = run.data["request"]
+    if status == "target":
+        return f" (±{request['target'] * 100:.3g} %)"
+    if status == "budget" and request.get("budget_seconds"):
+        return f" ({request['budget_seconds'] / 60:.3g} min)"
+    return ""
+
+
+def _print_notes(rows: Sequence[Row], console: Console) -> None:
+    """Versions of each framework, and what it did not do like the others; each once."""
+    seen: set[str] = set()
+
+    def once(text: str, **style: Any) -> None:
+        if text not in seen:
+            seen.add(text)
+            console.print(text, markup=False, **style)
+
+    for row in rows:
+        versions = row.fingerprint.get("versions", {})
+        line = ", ".join(f"{name} {version}" for name, version in versions.items())
+        if line:
+            once(f"{row.cell['framework']}: {line}", style="dim")
+        for note in row.fingerprint.get("notes", []):
+            once(f"note: {row.cell['framework']}, {row.cell['network']}: {note}", style="yellow")

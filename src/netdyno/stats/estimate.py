@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from netdyno.stats.interval import median_interval
+from netdyno.stats.outliers import outliers
 
 __all__ = ["Estimate", "estimate"]
 
@@ -13,38 +17,44 @@ __all__ = ["Estimate", "estimate"]
 class Estimate:
     """``seconds``: median over processes of each process's median block.
 
-    ``spread`` is half the distance between the fastest and the slowest process's median as a
-    share of ``seconds``; with a single process, between the quartiles of its blocks.
+    ``low`` to ``high`` is its 95 % interval; None where a single process was measured, since
+    nothing tells how much the next one would differ. ``outliers``: blocks far above their
+    process's others; they are kept, and a median hardly feels them.
     """
 
     seconds: float
-    spread: float
+    low: float | None
+    high: float | None
     processes: int
     blocks: int
+    outliers: int
+
+    @property
+    def half_width(self) -> float | None:
+        """Of the interval, as a share of ``seconds``."""
+        if self.low is None or self.high is None or not self.seconds:
+            return None
+        return (self.high - self.low) / 2 / self.seconds
 
 
 def estimate(processes: Sequence[Sequence[float]]) -> Estimate | None:
     """From seconds per iteration, one sequence for each process; None where there are none.
 
     The median of medians, not the mean: a block that the machine disturbed is longer, never
-    shorter, and processes differ among themselves (Kalibera & Jones 2013).
+    shorter, and processes differ among themselves (Kalibera & Jones 2013). The interval is that of
+    the processes' medians, which hold the blocks' noise already.
     """
     filled = [list(blocks) for blocks in processes if blocks]
     if not filled:
         return None
     medians = [statistics.median(blocks) for blocks in filled]
-    centre = statistics.median(medians)
-    low, high = (min(medians), max(medians)) if len(medians) > 1 else _quartiles(filled[0])
+    # Times are never zero but where a clock is coarse: then there is no logarithm.
+    interval = median_interval([math.log(m) for m in medians]) if min(medians) > 0 else None
     return Estimate(
-        centre,
-        (high - low) / 2 / centre if centre else 0.0,
-        len(filled),
-        sum(len(blocks) for blocks in filled),
+        seconds=statistics.median(medians),
+        low=math.exp(interval.low) if interval else None,
+        high=math.exp(interval.high) if interval else None,
+        processes=len(filled),
+        blocks=sum(len(blocks) for blocks in filled),
+        outliers=sum(len(outliers(blocks)) for blocks in filled),
     )
-
-
-def _quartiles(values: Sequence[float]) -> tuple[float, float]:
-    if len(values) < 2:
-        return values[0], values[0]
-    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
-    return first, third

@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from netdyno.errors import NetdynoError
-from netdyno.redact import printable
+from netdyno.stats.block import Block
 from netdyno.store.run_folder import SCHEMA
+from netdyno.store.trial import Trial, read_trial
 
 # What every run.json has.
 KEYS = {"schema", "netdyno", "started", "status", "request", "host", "cells"}
 
 __all__ = ["Block", "Run", "Trial", "read_run"]
-
-
-@dataclass(frozen=True)
-class Block:
-    """``kind`` is ``first``, ``warmup`` or ``sample``; ``seconds`` is for all ``iterations``."""
-
-    phase: str
-    kind: str
-    iterations: int
-    seconds: float
-    user_seconds: float
-    system_seconds: float
-    minor_faults: int
-    major_faults: int
-
-    @property
-    def seconds_per_iteration(self) -> float:
-        return self.seconds / self.iterations
-
-
-@dataclass(frozen=True)
-class Trial:
-    """``status`` is that of ``Outcome``, or ``interrupted`` where no end was written."""
-
-    cell: str
-    round: int
-    status: str
-    reason: str
-    blocks: tuple[Block, ...] = ()
-    fingerprint: Mapping[str, Any] = field(default_factory=dict)
-
-    def of(self, phase: str, kind: str = "sample") -> list[Block]:
-        return [block for block in self.blocks if block.phase == phase and block.kind == kind]
 
 
 @dataclass(frozen=True)
@@ -65,6 +34,34 @@ class Run:
 
     def trials_of(self, key: str) -> list[Trial]:
         return [trial for trial in self.trials if trial.cell == key]
+
+    def good_trials_of(self, key: str) -> list[Trial]:
+        """A trial that ended badly may have stopped in mid-phase: what it measured is not used."""
+        return [trial for trial in self.trials_of(key) if trial.status == "ok"]
+
+    def seconds(self, key: str, phase: str) -> dict[int, list[float]]:
+        """By round, per iteration: the blocks of a cell that an estimate may rest on.
+
+        A cell whose every block was disturbed has those, since there is nothing better; see
+        ``all_disturbed``.
+        """
+        good = self.good_trials_of(key)
+        if self.all_disturbed(key, phase):
+            return {t.round: [b.seconds_per_iteration for b in t.of(phase)] for t in good}
+        return {trial.round: trial.seconds(phase) for trial in good}
+
+    def disturbed(self, key: str) -> dict[str, int]:
+        """Blocks of a cell that were measured on a disturbed machine, counted by reason."""
+        counts: Counter[str] = Counter()
+        for trial in self.good_trials_of(key):
+            for phase in {block.phase for block in trial.blocks}:
+                counts.update(trial.disturbed(phase))
+        return dict(counts)
+
+    def all_disturbed(self, key: str, phase: str) -> bool:
+        """Whether there is something, and all of it was measured on a disturbed machine."""
+        good = self.good_trials_of(key)
+        return any(t.of(phase) for t in good) and not any(t.undisturbed(phase) for t in good)
 
 
 def read_run(path: Path) -> Run:
@@ -86,44 +83,5 @@ def read_run(path: Path) -> Run:
         raise NetdynoError(
             f"{file} has schema {data['schema']}, this netdyno reads up to {SCHEMA}: update netdyno"
         )
-    read = [_read_trial(p) for p in sorted((file.parent / "trials").glob("*.jsonl"))]
+    read = [read_trial(p, data) for p in sorted((file.parent / "trials").glob("*.jsonl"))]
     return Run(file.parent, data, tuple(trial for trial in read if trial))
-
-
-def _read_trial(path: Path) -> Trial | None:
-    """None for a file in which nothing was written yet."""
-    head: Mapping[str, Any] = {}
-    end: Mapping[str, Any] = {"status": "interrupted", "reason": "netdyno was ended meanwhile"}
-    fingerprint: Mapping[str, Any] = {}
-    blocks = []
-    found = list(_events(path))
-    for event in found:
-        match event.get("event"):
-            case "trial":
-                head = event
-            case "block":
-                # A worker that was killed may have been cut off within a line.
-                if event.keys() >= Block.__annotations__.keys():
-                    blocks.append(Block(**{name: event[name] for name in Block.__annotations__}))
-            case "fingerprint":
-                fingerprint = event
-            case "outcome":
-                # A shared folder may hold anything, and it is shown on a terminal.
-                end = {**event, "reason": printable(str(event["reason"]))}
-    if not head:
-        if found:
-            raise NetdynoError(f"{path.name} does not begin with the trial it is about")
-        return None
-    return Trial(
-        head["cell"], head["round"], end["status"], end["reason"], tuple(blocks), fingerprint
-    )
-
-
-def _events(path: Path) -> Iterator[dict[str, Any]]:
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue  # the line in which a killed worker was cut off
-        if isinstance(event, dict):
-            yield event

@@ -17,10 +17,11 @@ from netdyno import __version__
 from netdyno.errors import NetdynoError
 from netdyno.outcome import Outcome
 from netdyno.plan.cell import Cell
+from netdyno.plan.job import TIMED
 from netdyno.plan.request import Request
 from netdyno_worker.protocol import HYPERPARAMETERS
 
-__all__ = ["SCHEMA", "RunFolder", "now"]
+__all__ = ["SCHEMA", "RunFolder", "now", "refuse_existing"]
 
 SCHEMA = 1
 
@@ -37,8 +38,22 @@ def _replace(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
+def refuse_existing(path: Path) -> None:
+    """Raises NetdynoError for a folder that holds a run or cannot be looked into."""
+    try:
+        taken = (path / "run.json").exists()
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    if taken:
+        raise NetdynoError(f"{path} already holds a run: name another folder with --out")
+
+
+def _unwritable(path: Path, error: OSError) -> NetdynoError:
+    return NetdynoError(f"cannot write to {path}: {error.strerror}; name another folder with --out")
+
+
 class RunFolder:
-    """A run that is being written.
+    """A run that is being written; ``data`` is what ``run.json`` holds so far.
 
     Args:
         redact: takes this machine's paths out of what workers wrote.
@@ -50,21 +65,18 @@ class RunFolder:
     def __init__(self, path: Path, redact: Callable[[str], str] = str) -> None:
         self.path = path
         self._redact = redact
-        self._data: dict[str, Any] = {}
+        self.data: dict[str, Any] = {}
         self._count = 0
+        refuse_existing(path)
         try:
-            if (path / "run.json").exists():
-                raise NetdynoError(f"{path} already holds a run: name another folder with --out")
             (path / "trials").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise NetdynoError(
-                f"cannot write to {path}: {error.strerror}; name another folder with --out"
-            ) from None
+            raise _unwritable(path, error) from None
 
     def begin(self, request: Request, cells: Sequence[Cell], host: Mapping[str, Any]) -> None:
         """Write ``run.json`` before the first trial."""
         networks = {cell.network_spec: cell.network.to_json() for cell in cells}
-        self._data = {
+        self.data = {
             "schema": SCHEMA,
             "netdyno": __version__,
             "started": now(),
@@ -72,24 +84,30 @@ class RunFolder:
             "status": "running",
             "request": request.to_json(),
             "hyperparameters": HYPERPARAMETERS._asdict(),
+            "phases": TIMED,
             "host": dict(host),
             "networks": networks,
             "cells": [cell.to_json() for cell in cells],
         }
         self._write()
 
+    def conditions(self, conditions: Mapping[str, Any]) -> None:
+        """Keep how busy the machine was, and its settings, before the first trial."""
+        self.data["conditions"] = dict(conditions)
+        self._write()
+
     def verified(self, verification: Mapping[str, Mapping[str, Any]]) -> None:
         """Keep, by cell key, how each cell was verified: ``passed``, ``reason``, ``created``."""
-        self._data["verification"] = dict(verification)
+        self.data["verification"] = dict(verification)
         self._write()
 
     def end(self, status: str) -> None:
         """``complete``, ``budget`` (it ended the run) or ``interrupted``."""
-        self._data.update(status=status, ended=now())
+        self.data.update(status=status, ended=now())
         self._write()
 
     def _write(self) -> None:
-        text = json.dumps(self._data, indent=1, allow_nan=False) + "\n"
+        text = json.dumps(self.data, indent=1, allow_nan=False) + "\n"
         _replace(self.path / "run.json", text)
 
     def new_trial(self, cell: Cell, round_number: int) -> Path:
