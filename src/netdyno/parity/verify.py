@@ -22,6 +22,7 @@ from netdyno.parity.conditions import (
 )
 from netdyno.parity.locate import first_difference, probed
 from netdyno.parity.sheet import network_sheet, random_sheets
+from netdyno.parity.smaller import smaller
 from netdyno.parity.subject import Arrays, Check, Computed, compute
 from netdyno.parity.tolerance import tolerance
 from netdyno.plan.cell import Cell
@@ -122,17 +123,21 @@ class Verifier:
 
     def verify(self, cell: Cell, environment: Environment) -> Verification:
         """Run all checks of ``cell``: its layers and itself, in its precision and in double."""
-        results = self.run(cell, environment, checks_of(cell.network))
+        small = smaller(cell.network)
+        results = self.run(cell, environment, checks_of(cell.network), checks_of(small))
+        whole = {network.name: network for network in (cell.network, small)}
         # Once, where it is clearest: double precision comes last.
-        differing = [r for r in results if r.status == "failed" and r.name == cell.network.name]
+        differing = [r for r in results if r.status == "failed" and r.name in whole]
         if differing:
-            first = self._first_layer(cell, environment, differing[-1].precision)
-            located = dataclasses.replace(differing[-1], first_layer=first)
-            results[results.index(differing[-1])] = located
+            last = differing[-1]
+            first = self._first_layer(cell, environment, whole[last.name], last.precision)
+            results[results.index(last)] = dataclasses.replace(last, first_layer=first)
         return Verification(cell, tuple(results))
 
-    def _first_layer(self, cell: Cell, environment: Environment, precision: str) -> str:
-        network = _without_dropout(cell.network)
+    def _first_layer(
+        self, cell: Cell, environment: Environment, network: Network, precision: str
+    ) -> str:
+        network = _without_dropout(network)
         seen = probed(network)
         check = Check(seen.name, seen, BATCH_SIZE, NETWORK_IMAGE_SCALE, train_steps=0)
         subject = dataclasses.replace(cell, precision=precision, batch_size=BATCH_SIZE)
@@ -160,15 +165,26 @@ class Verifier:
         return Verification(named, tuple(_known_bug(result, bugs) for result in results))
 
     def run(
-        self, cell: Cell, environment: Environment, checks: Sequence[Check]
+        self,
+        cell: Cell,
+        environment: Environment,
+        checks: Sequence[Check],
+        strict_checks: Sequence[Check] | None = None,
     ) -> list[CheckResult]:
-        """Run ``checks`` in ``cell``'s precision and, where its framework has it, in double."""
-        if self._input_gradient:
-            checks = [dataclasses.replace(check, input_gradient=True) for check in checks]
+        """Run ``checks`` in ``cell``'s precision and, where its framework has it, in double.
+
+        ``strict_checks``: those of double precision where it is not the cell's own; by default the
+        same.
+        """
         spec = framework(cell.framework)
-        strict = STRICT in spec.precisions and cell.precision != STRICT
+        by_precision = {cell.precision: checks}
+        if STRICT in spec.precisions:
+            by_precision.setdefault(STRICT, checks if strict_checks is None else strict_checks)
         results: list[CheckResult] = []
-        for precision in [cell.precision, STRICT] if strict else [cell.precision]:
+        for precision, asked in by_precision.items():
+            checks = [
+                dataclasses.replace(check, input_gradient=self._input_gradient) for check in asked
+            ]
             subject = dataclasses.replace(cell, precision=precision, batch_size=BATCH_SIZE)
             computed = compute(subject, environment, checks, self._redact)
             results += [
