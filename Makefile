@@ -8,7 +8,7 @@ BIN := .venv/bin
 ## Measure MXNet, TensorFlow, PyTorch and JAX on two networks and print the table.
 bench: .venv/netdyno
 	$(BIN)/netdyno setup
-	$(BIN)/netdyno run --networks alexnet_owt,googlenet --batch-size 8 --rounds 2 --budget 5m
+	$(BIN)/netdyno run --networks alexnet_owt,googlenet --batch-size 4 --rounds 4 --budget 5m
 
 ## Unit tests, then the real frameworks on small networks. Caffe needs a Python before 3.10, which
 ## uv fetches where there is none and the network allows it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,14 @@ from netdyno.plan.sampling import Sampling
 
 MakeCell = Callable[..., Cell]
 WriteRun = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Neither a person's run nor another test session holds these tests up, nor they it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NETDYNO_LOCK", str(tmp_path_factory.mktemp("lock") / "netdyno.lock"))
+        yield
 
 
 @pytest.fixture
