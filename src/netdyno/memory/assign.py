@@ -24,10 +24,7 @@ def assign(schedule: Schedule, buffers: Buffers, *, in_place: bool) -> list[int]
     for operation in schedule.operations:
         if in_place:
             _take_over(operation, schedule, readers, buffer_of, pending)
-        # Large ones first, and of equal ones the last: as MXNet does.
-        for value in sorted(
-            operation.writes, key=lambda value: (schedule.value_bytes[value], value), reverse=True
-        ):
+        for value in operation.writes:
             if buffer_of[value] < 0:
                 buffer_of[value] = buffers.request(schedule.value_bytes[value])
                 pending[buffer_of[value]] = readers[value]

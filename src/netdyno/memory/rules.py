@@ -83,15 +83,21 @@ class Rule:
 
 @dataclass(frozen=True)
 class RuleSet:
-    """The rules of one program, by kind of layer; pooling is ``Pool max`` or ``Pool average``.
+    """The rules of one program.
 
-    ``unused_gradients``: gradients that nobody asked for, those of the images first of all, get
-    a buffer all the same.
+    Args:
+        name: for people.
+        rules: by kind of layer; pooling is ``Pool max`` or ``Pool average``.
+        unused_gradients: gradients that nobody asked for, those of the images first of all, get
+            a buffer all the same.
+        largest_first: an operation with several outputs requests their buffers by size, else in
+            their order. What is left in the pool for others depends on it.
     """
 
     name: str
     rules: Mapping[str, Rule] = field(repr=False)
     unused_gradients: bool = False
+    largest_first: bool = True
 
     def rule(self, layer: Layer) -> Rule:
         """The rule of a layer.
@@ -206,6 +212,7 @@ MXNET_2015 = RuleSet(
         ),
     },
     unused_gradients=True,
+    largest_first=False,
 )
 
 # The wheels for CPUs are built with oneDNN (MXNET_USE_MKLDNN in each file).

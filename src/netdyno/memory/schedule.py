@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from netdyno.memory.rules import GRADIENT, INPUT_DATA, OUTPUT_DATA, Rule, RuleSet, Saved
@@ -33,7 +33,10 @@ class Reuse:
 
 @dataclass(frozen=True)
 class Operation:
-    """What one operation reads and writes; internal values only, by number."""
+    """What one operation reads and writes; internal values only, by number.
+
+    ``writes`` is in the order in which buffers are requested.
+    """
 
     name: str
     reads: tuple[int, ...]
@@ -91,10 +94,13 @@ class _Expansion:
             for saved in rule.saved:
                 self.saved[layer.name, saved.name] = self._saved(layer, saved)
                 writes.append(self.saved[layer.name, saved.name])
-            reuses: tuple[Reuse, ...] = ()
-            if output is not None and rule.forward != "no":
-                reuses = tuple(Reuse(read, output, rule.forward == "view") for read in reads)
-            self.operations.append(Operation(layer.name, reads, tuple(writes), reuses))
+            targets = _internal([output] if rule.forward != "no" else [])
+            reuses = [
+                Reuse(source, target, rule.forward == "view")
+                for target in targets
+                for source in reads
+            ]
+            self._run(layer.name, reads, writes, reuses)
 
     def backward(self) -> None:
         trained = self._trained()
@@ -103,68 +109,58 @@ class _Expansion:
             if layer.name not in trained:
                 continue
             rule = self.rules.rule(layer)
-            found = {GRADIENT: self._sum(layer.name, gradients[layer.name])}
-            found |= self._zeros(layer, rule)
+            known = self._known(layer, rule, gradients[layer.name])
             writes = []
             for name in layer.inputs:
                 if name in trained or self.rules.unused_gradients:
                     writes.append(self._value(self.network.shapes[name]))
                 if name in trained:
                     gradients[name].append(writes[-1])
-            taken = None if rule.backward_takes is None else self._find(layer, rule, found)
-            reuses = (
-                ()
-                if taken is None
-                else tuple(Reuse(taken, write, rule.backward_view) for write in writes)
-            )
-            reads = self._backward_reads(layer, rule, found)
-            self.operations.append(
-                Operation(f"{layer.name}.backward", reads, tuple(writes), reuses)
-            )
+            reads = [value for what in rule.reads for value in known[what]]
+            sources = known[rule.backward_takes][:1] if rule.backward_takes else ()
+            reuses = [
+                Reuse(source, target, rule.backward_view) for target in writes for source in sources
+            ]
+            self._run(f"{layer.name}.backward", reads, writes, reuses)
 
-    def _backward_reads(
-        self, layer: Layer, rule: Rule, found: dict[str, int | None]
-    ) -> tuple[int, ...]:
-        reads: list[int | None] = []
-        for what in rule.reads:
-            if what == INPUT_DATA:
-                reads += [self.data[name] for name in layer.inputs]
-            else:
-                reads.append(self._one(layer, what, found))
-        return _internal(reads)
+    def _known(self, layer: Layer, rule: Rule, gradients: list[int]) -> dict[str, tuple[int, ...]]:
+        """What a backward pass can read, by the name that a rule has for it.
 
-    def _find(self, layer: Layer, rule: Rule, found: dict[str, int | None]) -> int | None:
-        """What the gradient of an input may take the place of."""
-        assert rule.backward_takes is not None
-        if rule.backward_takes == INPUT_DATA:
-            return self.data[layer.inputs[0]]
-        return self._one(layer, rule.backward_takes, found)
+        Runs the operations that make some of it: sums of gradients, and zeros.
+        """
+        known = {
+            GRADIENT: self._sum(layer.name, gradients),
+            INPUT_DATA: _internal(self.data[name] for name in layer.inputs),
+            OUTPUT_DATA: _internal([self.data[layer.name]]),
+        }
+        for saved in rule.saved:
+            known[saved.name] = (self.saved[layer.name, saved.name],)
+            if saved.gradient:
+                zeros = self._saved(layer, saved)
+                self._run(f"{layer.name}.zeros", (), (zeros,))
+                known[f"{saved.name} gradient"] = (zeros,)
+        return known
 
-    def _one(self, layer: Layer, what: str, found: dict[str, int | None]) -> int | None:
-        if what in found:
-            return found[what]
-        return self.data[layer.name] if what == OUTPUT_DATA else self.saved[layer.name, what]
-
-    def _sum(self, name: str, gradients: list[int]) -> int | None:
-        if not gradients:  # that of a loss is 1
-            return None
-        if len(gradients) == 1:
-            return gradients[0]
+    def _sum(self, name: str, gradients: list[int]) -> tuple[int, ...]:
+        """The gradient of a layer's output; that of a loss is 1, and no array."""
+        if len(gradients) < 2:
+            return tuple(gradients)
         total = self._value(self.network.shapes[name])
         # MXNet adds into the first one only (tensor/elemwise_sum.cc, FInplaceOption).
-        reuses = (Reuse(gradients[0], total, view=False),)
-        self.operations.append(Operation(f"{name}.sum", tuple(gradients), (total,), reuses))
-        return total
+        self._run(f"{name}.sum", gradients, (total,), [Reuse(gradients[0], total, view=False)])
+        return (total,)
 
-    def _zeros(self, layer: Layer, rule: Rule) -> dict[str, int | None]:
-        """The gradients, all zeros, of what only the backward pass reads."""
-        zeros: dict[str, int | None] = {}
-        for saved in rule.saved:
-            if saved.gradient:
-                value = self._saved(layer, saved)
-                self.operations.append(Operation(f"{layer.name}.zeros", (), (value,)))
-                zeros[f"{saved.name} gradient"] = value
-        return zeros
+    def _run(
+        self,
+        name: str,
+        reads: Sequence[int],
+        writes: Sequence[int],
+        reuses: Sequence[Reuse] = (),
+    ) -> None:
+        if self.rules.largest_first:
+            # Of equal ones the last: a multimap, walked backwards.
+            writes = sorted(writes, key=lambda value: (self.value_bytes[value], value))[::-1]
+        self.operations.append(Operation(name, tuple(reads), tuple(writes), tuple(reuses)))
 
     def _trained(self) -> set[str]:
         """Layers with parameters at or below them: those with a backward pass."""
