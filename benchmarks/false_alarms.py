@@ -76,10 +76,11 @@ WARM_UP = {"mean of 10": 1, "median of 10": 1, "mean of 40": 10}
 Comparison = tuple[Sequence[Trial], Sequence[Trial]]
 
 
-def measure(cell: Cell, folder: Path, comparisons: int, slowdowns: int, rounds: int) -> None:
+def measure(cell: Cell, folder: Path, comparisons: int, rounds: int, slowed_rounds: int) -> None:
     """Write the run folders ``LOAD/a``, ``LOAD/again`` and ``calm/slowed``.
 
-    Comparison c, from 0, is made of the rounds from c * rounds + 1.
+    Comparison c, from 0, is made of the rounds from c * rounds + 1. The first ``slowed_rounds``
+    rounds have a slowed trial, too.
     """
     for load in LOADS:
         sides = ("a", "again", "slowed") if load == "calm" else ("a", "again")
@@ -89,7 +90,7 @@ def measure(cell: Cell, folder: Path, comparisons: int, slowdowns: int, rounds: 
         start = time.monotonic()
         with background_load() if load == "busy" else contextlib.nullcontext():
             for number in range(1, comparisons * rounds + 1):
-                wanted = sides if number <= slowdowns * rounds else sides[:2]
+                wanted = sides if number <= slowed_rounds else sides[:2]
                 # The order changes from round to round, as in netdyno's own.
                 for side in wanted if number % 2 else reversed(wanted):
                     measure_one(cell, runs[side], number, slowed=side == "slowed")
@@ -157,7 +158,7 @@ def published(method: str, trials: Sequence[Trial]) -> float:
     return statistics.fmean(figures)
 
 
-def judge(folder: Path, rounds: int, console: Console) -> bool:
+def judge(folder: Path, rounds: int, slowdown_rounds: int, console: Console) -> bool:
     """Print every method's rates; False if netdyno's are not what they must be."""
     passed = True
     for load in LOADS:
@@ -188,14 +189,17 @@ def judge(folder: Path, rounds: int, console: Console) -> bool:
         widths = [r.half_width for r in ratios if r is not None and r.half_width is not None]
         console.print(f"netdyno's interval: ±{statistics.median(widths):.1%} (median)")
         console.print(disturbed(found))
-    found = comparisons_of(folder / "calm", "a", "slowed", rounds)
+    found = comparisons_of(folder / "calm", "a", "slowed", slowdown_rounds)
     ratios = [netdyno(comparison) for comparison in found]
     rate = share(ratio is not None and ratio.call() == "slower" for ratio in ratios)
     values = [ratio.value for ratio in ratios if ratio is not None]
     console.print(
         f"A slowdown of {SLOWDOWN:.0%} is called slower in {rate:.0%} of {len(found)} comparisons "
-        f"(median ratio {statistics.median(values):.3f})."
+        f"of {slowdown_rounds} rounds (median ratio {statistics.median(values):.3f})."
     )
+    seconds = [trial.seconds_taken for pair in found for side in pair for trial in side]
+    budget = 2 * slowdown_rounds * statistics.median(seconds)
+    console.print(f"Such a comparison of two cells takes {budget:.0f} s.")
     return passed and rate >= REQUIRED_POWER
 
 
@@ -217,16 +221,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--framework", default="mxnet")
     parser.add_argument("--network", default="conv_l5")
-    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--batch-size", type=int, default=1)
     parser.add_argument("--comparisons", type=int, default=40)
     parser.add_argument("--slowdowns", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=6, help="of a comparison")
+    parser.add_argument("--slowdown-rounds", type=int, default=10, help="where one is looked for")
     parser.add_argument("--keep", type=Path, help="write the run folders here")
     parser.add_argument("--judge", type=Path, help="measure nothing, read these")
     asked = parser.parse_args()
     console = Console(highlight=False, width=120)
     if asked.judge:
-        return 0 if judge(asked.judge, asked.rounds, console) else 1
+        return 0 if judge(asked.judge, asked.rounds, asked.slowdown_rounds, console) else 1
     (cell,) = cells(
         Request(
             frameworks=(asked.framework,),
@@ -238,8 +243,9 @@ def main() -> int:
         folder = asked.keep or Path(temporary)
         lock = load_settings().lock
         with measuring(lock, wait=True, tell=lambda text: print(text, file=sys.stderr)):
-            measure(cell, folder, asked.comparisons, asked.slowdowns, asked.rounds)
-        return 0 if judge(folder, asked.rounds, console) else 1
+            slowed_rounds = asked.slowdowns * asked.slowdown_rounds
+            measure(cell, folder, asked.comparisons, asked.rounds, slowed_rounds)
+        return 0 if judge(folder, asked.rounds, asked.slowdown_rounds, console) else 1
 
 
 if __name__ == "__main__":
