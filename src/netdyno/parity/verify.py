@@ -183,7 +183,10 @@ class Verifier:
         results: list[CheckResult] = []
         for precision, asked in by_precision.items():
             checks = [
-                dataclasses.replace(check, input_gradient=self._input_gradient) for check in asked
+                dataclasses.replace(
+                    check, input_gradient=check.input_gradient or self._input_gradient
+                )
+                for check in asked
             ]
             subject = dataclasses.replace(cell, precision=precision, batch_size=BATCH_SIZE)
             computed = compute(subject, environment, checks, self._redact)
