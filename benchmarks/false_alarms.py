@@ -14,7 +14,7 @@ difference: 1, 2, 3 and 5 % are shown. 'all rounds' gives them netdyno's whole b
 over the processes of as many rounds.
 
 Then a slowdown is put into B: a worker that works 5 % longer in each iteration. How often is it
-found?
+found? These comparisons have more rounds, and overlap where fewer were measured than they take.
 
     python benchmarks/false_alarms.py [--keep FOLDER]          measure, then judge
     python benchmarks/false_alarms.py --judge FOLDER           judge what was measured before
@@ -133,12 +133,28 @@ def slowed_worker() -> Iterator[None]:
 
 
 def comparisons_of(folder: Path, first: str, second: str, rounds: int) -> list[Comparison]:
-    """Whole comparisons only."""
-    sides = []
-    for side in (first, second):
-        trials = sorted(read_run(folder / side).trials, key=lambda trial: trial.round)
-        sides.append([trials[i : i + rounds] for i in range(0, len(trials), rounds)])
-    return [(a, b) for a, b in zip(*sides, strict=False) if len(a) == len(b) == rounds]
+    """One after another, whole ones only."""
+    count = min(len(side) for side in sides_of(folder, first, second)) // rounds
+    return overlapping(folder, first, second, rounds, count)
+
+
+def overlapping(folder: Path, first: str, second: str, rounds: int, count: int) -> list[Comparison]:
+    """``count`` comparisons that begin at even distances; they share rounds where they must."""
+    a, b = sides_of(folder, first, second)
+    measured = min(len(a), len(b))
+    if measured < rounds or not count:
+        return []
+    starts = [round(k * (measured - rounds) / max(1, count - 1)) for k in range(count)]
+    return [(a[start : start + rounds], b[start : start + rounds]) for start in starts]
+
+
+def sides_of(folder: Path, first: str, second: str) -> tuple[list[Trial], list[Trial]]:
+    """In the order of their rounds."""
+    a, b = (
+        sorted(read_run(folder / side).trials, key=lambda trial: trial.round)
+        for side in (first, second)
+    )
+    return a, b
 
 
 def netdyno(comparison: Comparison) -> Ratio | None:
@@ -158,7 +174,9 @@ def published(method: str, trials: Sequence[Trial]) -> float:
     return statistics.fmean(figures)
 
 
-def judge(folder: Path, rounds: int, slowdown_rounds: int, console: Console) -> bool:
+def judge(
+    folder: Path, rounds: int, slowdowns: int, slowdown_rounds: int, console: Console
+) -> bool:
     """Print every method's rates; False if netdyno's are not what they must be."""
     passed = True
     for load in LOADS:
@@ -189,7 +207,7 @@ def judge(folder: Path, rounds: int, slowdown_rounds: int, console: Console) -> 
         widths = [r.half_width for r in ratios if r is not None and r.half_width is not None]
         console.print(f"netdyno's interval: ±{statistics.median(widths):.1%} (median)")
         console.print(disturbed(found))
-    found = comparisons_of(folder / "calm", "a", "slowed", slowdown_rounds)
+    found = overlapping(folder / "calm", "a", "slowed", slowdown_rounds, slowdowns)
     ratios = [netdyno(comparison) for comparison in found]
     rate = share(ratio is not None and ratio.call() == "slower" for ratio in ratios)
     values = [ratio.value for ratio in ratios if ratio is not None]
@@ -225,13 +243,18 @@ def main() -> int:
     parser.add_argument("--comparisons", type=int, default=40)
     parser.add_argument("--slowdowns", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=6, help="of a comparison")
-    parser.add_argument("--slowdown-rounds", type=int, default=10, help="where one is looked for")
+    parser.add_argument("--slowdown-rounds", type=int, default=20, help="where one is looked for")
+    parser.add_argument("--slowed", type=int, default=200, help="rounds with a slowed trial")
     parser.add_argument("--keep", type=Path, help="write the run folders here")
     parser.add_argument("--judge", type=Path, help="measure nothing, read these")
     asked = parser.parse_args()
     console = Console(highlight=False, width=120)
     if asked.judge:
-        return 0 if judge(asked.judge, asked.rounds, asked.slowdown_rounds, console) else 1
+        return (
+            0
+            if judge(asked.judge, asked.rounds, asked.slowdowns, asked.slowdown_rounds, console)
+            else 1
+        )
     (cell,) = cells(
         Request(
             frameworks=(asked.framework,),
@@ -243,9 +266,10 @@ def main() -> int:
         folder = asked.keep or Path(temporary)
         lock = load_settings().lock
         with measuring(lock, wait=True, tell=lambda text: print(text, file=sys.stderr)):
-            slowed_rounds = asked.slowdowns * asked.slowdown_rounds
-            measure(cell, folder, asked.comparisons, asked.rounds, slowed_rounds)
-        return 0 if judge(folder, asked.rounds, asked.slowdown_rounds, console) else 1
+            measure(cell, folder, asked.comparisons, asked.rounds, asked.slowed)
+        return (
+            0 if judge(folder, asked.rounds, asked.slowdowns, asked.slowdown_rounds, console) else 1
+        )
 
 
 if __name__ == "__main__":

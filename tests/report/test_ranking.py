@@ -129,3 +129,27 @@ def test_an_invalid_comparison_is_not_ranked_and_says_why(
     text = rendered(run)
     assert "Not ranked: these must not be compared." in text
     assert "verified" in text.split("must not be compared.")[1]
+
+
+def test_a_difference_is_named_once_however_many_tables_share_it(
+    write_run: Callable[..., Path], make_cell: Callable[..., Any]
+) -> None:
+    cells = {
+        (mode, size): make_cell(mode=mode, batch_size=size).to_json()
+        for size in (2, 4)
+        for mode in ("steady", "drift")
+    }
+    trials = {}
+    for (mode, _), cell in cells.items():
+        version = {"steady": "8.9.7", "drift": "9.1.0"}[mode]
+        trials[f"{len(trials):04d}"] = [
+            {"event": "trial", "cell": cell["key"], "round": 1},
+            block("forward_backward", 10.0),
+            {"event": "fingerprint", "versions": {"null": "1", "cudnn": version}, "openmp": []},
+            {"event": "outcome", "status": "ok", "reason": ""},
+        ]
+    text = rendered(read_run(write_run(list(cells.values()), trials)))
+    assert text.count("8.9.7, ") == 1
+    assert text.count("named above are not named again") == 1
+    assert text.count("Ranked as shipped") == 2
+    assert "a single process has no interval" in text

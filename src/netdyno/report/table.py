@@ -33,10 +33,11 @@ def print_run(run: Run, console: Console, *, strict: bool = False) -> None:
     ``strict``: rank only what is like for like.
     """
     rows = {row.cell["key"]: row for row in summary(run, strict=strict)}
+    told: set[str] = set()
     for keys in groups(run):
-        members = sorted((rows[key] for key in keys), key=_standing)
-        console.print(_table(members, console))
-        _print_verdict(run, members, console)
+        members = [rows[key] for key in keys]
+        console.print(_table(sorted(members, key=_standing), console))
+        _print_verdict(run, members, told, console)
     _print_remarks(run, list(rows.values()), console)
 
 
@@ -185,8 +186,11 @@ DROPPED_FIRST = (
 )
 
 
-def _print_verdict(run: Run, rows: Sequence[Row], console: Console) -> None:
-    """What kind of comparison the table is, and every difference between its rows."""
+def _print_verdict(run: Run, rows: Sequence[Row], told: set[str], console: Console) -> None:
+    """What kind of comparison the table is, and every difference between its rows.
+
+    ``told``: differences that an earlier table has named; these are not named again.
+    """
     measured = [row for row in rows if row.forward_backward is not None]
     if len(measured) < 2:
         return
@@ -206,8 +210,13 @@ def _print_verdict(run: Run, rows: Sequence[Row], console: Console) -> None:
         text = "Not ranked: these must not be compared."
     console.print(text, style="yellow")
     fingerprints = {label(row, rows): fingerprint_of(run, row.cell["key"]) for row in measured}
-    for line in differences_summary(fingerprints):
-        console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+    lines = differences_summary(fingerprints)
+    for line in lines:
+        if line not in told:
+            console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+    if told.intersection(lines):
+        console.print("  (differences that are named above are not named again)", style="dim")
+    told.update(lines)
 
 
 def _print_remarks(run: Run, rows: Sequence[Row], console: Console) -> None:
@@ -216,6 +225,8 @@ def _print_remarks(run: Run, rows: Sequence[Row], console: Console) -> None:
         "≈: not told apart from the fastest.",
         style="dim",
     )
+    if any(row.forward_backward and row.forward_backward.low is None for row in rows):
+        console.print("?: a single process has no interval: give it more --rounds.", style="yellow")
     if any(map(_is_unverified, rows)):
         console.print("†: NOT VERIFIED to compute what the others compute.", style="red")
     if any(row.disturbed for row in rows):
