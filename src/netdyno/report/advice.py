@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netdyno.comparability import inconsistencies
+from netdyno.plan.request import PRIMARY_PHASE
 from netdyno.stats.diagnose import disagreement, trend
 from netdyno.store.run import Run
 
@@ -39,7 +40,8 @@ def advice(run: Run, key: str) -> Iterator[str]:
                 "first block to the last: it was not steady; the machine heats up or the framework "
                 "still adapts"
             )
-        between = disagreement(processes)
+        # Of what cells are ranked by: the other phases of a process that differs differ as well.
+        between = disagreement(processes) if phase == PRIMARY_PHASE else None
         if between is not None:
             yield (
                 f"{name}: processes differ by {between:.0%} where the blocks in each hardly do: "
