@@ -8,8 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from netdyno.stats.interval import median_interval
-from netdyno.stats.ratio import MARGIN, Ratio
+from netdyno.stats.ratio import MARGIN, ratio_of_rounds
 
 __all__ = ["Calibration", "calibrate"]
 
@@ -47,7 +46,7 @@ def calibrate(processes: Sequence[Sequence[float]], rounds: int, seed: int = 1) 
     if len(pairs) < rounds:
         raise ValueError(f"{len(medians)} processes make no {rounds} rounds")
     draw = random.Random(seed)
-    found = [_ratio(_drawn(pairs, rounds, draw)) for _ in range(COMPARISONS)]
+    found = [ratio_of_rounds(_drawn(pairs, rounds, draw)) for _ in range(COMPARISONS)]
     alarms = sum(ratio.call() in ("slower", "faster") for ratio in found)
     # What turns a comparison's lower end into one that is just called slower.
     needed = sorted((1 + MARGIN) / ratio.low - 1 for ratio in found if ratio.low is not None)
@@ -62,10 +61,3 @@ def calibrate(processes: Sequence[Sequence[float]], rounds: int, seed: int = 1) 
 
 def _drawn(pairs: Sequence[float], rounds: int, draw: random.Random) -> list[float]:
     return [value * draw.choice((-1, 1)) for value in draw.sample(pairs, rounds)]
-
-
-def _ratio(differences: Sequence[float]) -> Ratio:
-    interval = median_interval(differences)
-    low, high = map(math.exp, interval) if interval else (None, None)
-    centre = math.exp(statistics.median(differences))
-    return Ratio(centre, low, high, True, len(differences))

@@ -11,7 +11,7 @@ from typing import Literal
 from netdyno.stats.interval import Interval, median_interval
 from netdyno.stats.shift import shift_interval
 
-__all__ = ["MARGIN", "Call", "Ratio", "paired_ratio", "unpaired_ratio"]
+__all__ = ["MARGIN", "Call", "Ratio", "paired_ratio", "ratio_of_rounds", "unpaired_ratio"]
 
 # A difference below this is not called one, however sure it is: where the linker or the loader
 # happened to put code and data makes as much (Mytkowicz et al., ASPLOS 2009).
@@ -74,9 +74,13 @@ def paired_ratio(
     differences = [math.log(a[number] / b[number]) for number in a if number in b]
     if not differences:
         return None
-    return _ratio(
-        statistics.median(differences), median_interval(differences), True, len(differences)
-    )
+    return ratio_of_rounds(differences)
+
+
+def ratio_of_rounds(differences: Sequence[float]) -> Ratio:
+    """From each round's logarithm of first over second."""
+    centre = statistics.median(differences)
+    return _ratio(centre, median_interval(differences), True, len(differences))
 
 
 def unpaired_ratio(
