@@ -25,7 +25,7 @@ from netdyno.store.trial import read_trial
 
 __all__ = ["Runner", "lacking"]
 
-# With a target, a cell that failed so often and never went well is left alone.
+# With a target, a cell that failed so many times in a row is left alone.
 PATIENCE = 3
 
 
@@ -64,7 +64,6 @@ class Runner:
         self.check_work = check_work
         self.skipped: set[str] = set()
         self.start = time.monotonic()
-        self.went_well: set[str] = set()
         self.bad_rounds: Counter[str] = Counter()
         self.target = Target(cells, request.target) if request.target else None
 
@@ -126,13 +125,13 @@ class Runner:
         return outcome
 
     def _give_up(self, cell: Cell, outcome: Outcome) -> None:
-        """Of a cell that was skipped; with a target also of one that never went well."""
-        if outcome.status == "ok":
-            self.went_well.add(cell.key)
-        self.bad_rounds[cell.key] += outcome.status != "ok"
-        hopeless = cell.key not in self.went_well and self.bad_rounds[cell.key] >= PATIENCE
-        if outcome.status == "skipped" or (self.target and hopeless):
+        """Of a cell that was skipped; with a target also of one that goes on failing."""
+        self.bad_rounds[cell.key] = 0 if outcome.status == "ok" else self.bad_rounds[cell.key] + 1
+        hopeless = self.target and self.bad_rounds[cell.key] >= PATIENCE
+        if outcome.status == "skipped" or hopeless:
             self.skipped.add(cell.key)
+            if self.target:
+                self.target.drop(cell)
 
     def _wanted(self, cell: Cell) -> bool:
         return cell.key not in self.skipped and not (self.target and self.target.reached(cell))

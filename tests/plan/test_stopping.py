@@ -65,6 +65,19 @@ def test_a_cell_that_yields_nothing_holds_up_nobody(make_cell: MakeCell) -> None
     assert not Target([failing], 0.02).reached(failing)
 
 
+def test_a_cell_that_is_dropped_holds_up_nobody_though_it_went_well_once(
+    make_cell: MakeCell,
+) -> None:
+    good, once = make_cell(mode="steady"), make_cell(mode="raise")
+    target = Target([good, once], 0.02)
+    target.add(once, 1, [2.0])
+    for number in range(1, FEWEST_ROUNDS + 1):
+        target.add(good, number, [1.0])
+    assert not target.reached(good)
+    target.drop(once)
+    assert target.reached(good)
+
+
 def test_never_before_the_fewest_rounds(make_cell: MakeCell) -> None:
     cell = make_cell()
     target = Target([cell], 0.02)

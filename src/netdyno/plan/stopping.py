@@ -40,6 +40,10 @@ class Target:
         if blocks:
             self._blocks[cell.key][round_number] = blocks
 
+    def drop(self, cell: Cell) -> None:
+        """Wait no longer for ``cell``, which goes on failing; what it gave decides nothing."""
+        self._blocks[cell.key] = {}
+
     def reached(self, cell: Cell) -> bool:
         """Whether ``cell``'s group needs no further round."""
         widest = self._widest(cell.group)
