@@ -54,12 +54,25 @@ class Check(NamedTuple):
     input_gradient: bool = False
 
 
+class MemoryRequest(NamedTuple):
+    """What a trial that measures memory, and no time, is told.
+
+    ``instrument``: the folder that holds memray for this Python; None to do without. ``problem``:
+    why there is none. ``limit_bytes``: what the process may allocate; None for no limit.
+    """
+
+    instrument: Optional[str] = None
+    problem: str = ""
+    limit_bytes: Optional[int] = None
+
+
 class Job(NamedTuple):
     """One trial: one cell, measured once by one fresh process.
 
     ``scratch`` is a folder of the trial's own that is deleted after it. With ``checks`` nothing is
     measured: what the cell computes is written to files (see compute.py). With ``check_work`` the
-    trial is asked, after its timed blocks, whether they did their work (see work.py).
+    trial is asked, after its timed blocks, whether they did their work (see work.py). With
+    ``memory`` nothing is timed: it is the memory of each phase that is measured (see memory.py).
     """
 
     framework: str
@@ -77,6 +90,7 @@ class Job(NamedTuple):
     scratch: Optional[str] = None
     checks: Sequence[Check] = ()
     check_work: bool = False
+    memory: Optional[MemoryRequest] = None
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Job":
@@ -92,6 +106,8 @@ class Job(NamedTuple):
             Check(**{**check, "network": Network(check["network"])})
             for check in data.get("checks", ())
         ]
+        if data.get("memory") is not None:
+            values["memory"] = MemoryRequest(**data["memory"])
         return cls(**values)
 
     @classmethod

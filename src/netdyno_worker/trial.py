@@ -7,6 +7,7 @@ import ctypes
 import importlib
 import os
 import platform
+import resource
 import signal
 import sys
 import traceback
@@ -68,6 +69,8 @@ def run(job: Job, events: Events) -> None:
     machine = Machine()
     cls = adapter_class(job.framework)
     cls.prepare(job)
+    if job.memory:
+        _prepare_memory(job)
     from netdyno_worker import weights, work  # NumPy: not before prepare()
 
     if job.checks:
@@ -81,6 +84,11 @@ def run(job: Job, events: Events) -> None:
     batch = weights.batch(job.network, job.batch_size, job.seed)
     adapter.load(start_from)
     adapter.set_batch(*batch)
+    if job.memory:
+        _measure_memory(adapter, job, events)
+        events.emit("fingerprint", **fingerprint(adapter, job.device, given))
+        events.emit("finished")
+        return
     for phase in job.phases:
         _measure_phase(phase, adapter, job, events, _Restart(adapter, start_from), machine)
         if job.check_work and phase == "forward_backward":
@@ -167,6 +175,23 @@ class _Restart:
             self.adapter.train_step()
             self.steps = 1
         self.steps += iterations
+
+
+def _prepare_memory(job: Job) -> None:
+    from netdyno_worker import memory
+
+    assert job.memory
+    limit = job.memory.limit_bytes
+    if limit is not None:
+        # Private memory that can be written: what a process has asked for and may fill at any time.
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    memory.memory_class(job.framework).prepare(job)
+
+
+def _measure_memory(adapter: Adapter, job: Job, events: Events) -> None:
+    from netdyno_worker import memory
+
+    memory.measure(memory.memory_class(job.framework)(adapter, job), job, events)
 
 
 def _measure_phase(

@@ -1,0 +1,136 @@
+"""How much memory a pass takes: as its framework tells it, and as its allocations show it.
+
+What a framework must do for it is ``Memory``; ``frameworks/<name>/memory.py`` derives it where the
+framework has something to tell, or takes its memory before the pass and keeps it from then on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any, Dict, NamedTuple, Optional, Type
+
+from netdyno_worker import allocations, resident
+from netdyno_worker.adapter import Adapter
+from netdyno_worker.protocol import Events, Job
+
+# Passes before the one that is watched: the first ones make what later ones find there.
+WARM_UP = 2
+
+
+class Reported(NamedTuple):
+    """Internal memory of one pass as the framework itself tells it.
+
+    Internal: the peak of what a pass allocates beyond its inputs, the parameters, their gradients
+    and its outputs. ``kind`` is ``static plan`` (made before anything runs), ``allocator peak`` or
+    ``blobs`` (the arrays that it keeps); ``source`` what was asked, in the framework's own words;
+    ``remark`` how the figure departs from the definition, if it does. ``bytes`` is None where the
+    framework tells nothing; the remark then says why.
+    """
+
+    bytes: Optional[int]
+    kind: str
+    source: str
+    remark: str = ""
+
+
+class Memory:
+    """Runs single passes of one adapter so that their memory can be watched.
+
+    Order of calls: ``prepare(job)`` before the framework is imported, ``Memory(adapter, job)``
+    when it is loaded and has its batch; then for each phase ``begin``, ``run`` a few times,
+    ``reported``, ``run`` again; ``end``.
+
+    ``run`` must take whatever internal memory the pass needs and give it back before it returns:
+    only blocks that are allocated and freed within are counted. A framework that allocates its
+    plan once and keeps it makes it in ``run``, from arrays that are there before, and drops it.
+    """
+
+    #: Whether the work is done by this process, whose allocations can be seen.
+    observable = True
+
+    @classmethod
+    def prepare(cls, job: Job) -> None:
+        """Set what must be set before the framework is imported, for trials of memory only."""
+
+    def __init__(self, adapter: Adapter, job: Job) -> None:
+        self.adapter = adapter
+        self.job = job
+
+    def begin(self, phase: str) -> None:
+        """Make ready to run ``phase``, one of protocol.PHASES, and nothing else."""
+
+    def run(self, phase: str) -> None:
+        """One pass from nothing to nothing, and wait for its end.
+
+        ``forward`` is the forward pass in training mode that nothing is kept of for a backward
+        pass; the other phases are those that are timed.
+        """
+        getattr(self.adapter, phase)()
+        self.adapter.synchronize()
+
+    def foreign_bytes(self, phase: str) -> int:
+        """Of what ``run`` allocates and frees, the bytes that are not internal memory.
+
+        Such as gradients of parameters that are made anew with the plan. For what is there all
+        the time that the peak may fall in.
+        """
+        return 0
+
+    def reported(self, phase: str) -> Reported:
+        """What the framework tells of ``phase``; it may run passes."""
+        return Reported(None, "", "", "it tells nothing of its memory")
+
+    def end(self, phase: str) -> None:
+        """Undo ``begin``."""
+
+
+def memory_class(framework: str) -> Type[Memory]:
+    """The framework's own, else the plain one. Imports no framework."""
+    name = "netdyno_worker.frameworks.{}.memory".format(framework)
+    if importlib.util.find_spec(name) is None:
+        return Memory
+    found: Type[Memory] = importlib.import_module(name).Memory
+    return found
+
+
+def measure(memory: Memory, job: Job, events: Events) -> None:
+    """Emit a ``memory`` event for each phase: see docs/event-protocol.md."""
+    request = job.memory
+    assert request is not None
+    instrument = allocations.Instrument(request.instrument, request.problem)
+    if not memory.observable:
+        instrument = allocations.Instrument(None, "another process does the work")
+    pid = memory.adapter.process_id
+    for phase in job.phases:
+        memory.begin(phase)
+        for _ in range(WARM_UP):
+            memory.run(phase)
+        resident.reset_peak(pid)
+        memory.run(phase)
+        total = resident.peak_bytes(pid)
+        reported = memory.reported(phase)
+        events.emit(
+            "memory",
+            phase=phase,
+            internal_bytes=reported.bytes,
+            kind=reported.kind,
+            source=reported.source,
+            remark=reported.remark,
+            process_bytes=total,
+            **_observed(instrument, memory, phase),
+        )
+        memory.end(phase)
+
+
+def _observed(instrument: allocations.Instrument, memory: Memory, phase: str) -> Dict[str, Any]:
+    if instrument.problem:
+        return {"observed_bytes": None, "observed_problem": instrument.problem}
+    seen = instrument.watch(lambda: memory.run(phase))
+    return {
+        "observed_bytes": seen.peak_bytes - memory.foreign_bytes(phase),
+        "observed_source": instrument.source,
+        "observed_largest": seen.largest,
+        "observed_kept_bytes": seen.kept_bytes,
+        "observed_problem": "",
+    }
