@@ -76,7 +76,8 @@ def test_a_row_for_each_phase(run_of: Callable[..., Run], make_cell: MakeCell) -
     rows = memory_rows(run)
     assert [row.phase for row in rows] == ["forward", "train_step"]
     first = rows[0]
-    assert first.memory and first.memory.internal_bytes == 4_100_000
+    assert first.memory
+    assert first.memory.internal_bytes == 4_100_000
     assert first.bytes_per_image == 2_050_000
     assert first.other_bytes == 50_000_000 - 4_100_000 - first.arrays.total
     assert first.verified
