@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from netdyno.environments import Environment
@@ -40,7 +40,8 @@ class Runner:
     """Args: what was asked, its cells, where each framework runs, where results go.
 
     ``refused``: why a cell must not be measured, by its key. ``check_work``: ask each cell's first
-    trial whether its timed blocks did their work.
+    trial whether its timed blocks did their work. ``done``: trials, by cell key and round, that an
+    earlier part of this run has made.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Runner:
         redact: Redactor,
         refused: Mapping[str, str] = MappingProxyType({}),
         check_work: bool = True,
+        done: Collection[tuple[str, int]] = (),
     ) -> None:
         self.request = request
         self.cells = cells
@@ -62,6 +64,7 @@ class Runner:
         self.redact = redact
         self.refused = refused
         self.check_work = check_work
+        self.done = done
         self.skipped: set[str] = set()
         self.start = time.monotonic()
         self.bad_rounds: Counter[str] = Counter()
@@ -78,6 +81,7 @@ class Runner:
             left = [cell for cell in order if self._wanted(cell)]
             if not left:
                 break
+            left = [cell for cell in left if (cell.key, number) not in self.done]
             for index, cell in enumerate(left):
                 if not self.budget.allows(cell, time.monotonic() - self.start):
                     ended_by = "budget"

@@ -91,6 +91,7 @@ class Job(NamedTuple):
     checks: Sequence[Check] = ()
     check_work: bool = False
     memory: Optional[MemoryRequest] = None
+    autotune: bool = True
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Job":

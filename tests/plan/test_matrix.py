@@ -204,6 +204,7 @@ def test_each_axis_is_in_the_key() -> None:
         "device": "cuda:0",
         "threads": 3,
         "host_allocator": "retain",
+        "autotune": "off",
     }
     keys = {dataclasses.replace(cell, **{axis: value}).key for axis, value in others.items()}
     assert len(keys | {cell.key}) == len(others) + 1

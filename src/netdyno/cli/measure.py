@@ -29,6 +29,7 @@ from netdyno.redact import Redactor
 from netdyno.report.progress import RunProgress
 from netdyno.runner import Runner, lacking
 from netdyno.settings import Settings
+from netdyno.store.run import Run
 from netdyno.store.run_folder import RunFolder, refuse_existing
 
 __all__ = ["Bench", "Ended", "bench", "measure", "memory_runner", "redactor", "say", "verify"]
@@ -64,12 +65,14 @@ def bench(
     settings: Settings,
     *,
     out: Path | None = None,
+    resume: Run | None = None,
     wait: bool = True,
 ) -> Iterator[Bench]:
     """What every measurement of ``plan`` needs around it. Progress goes to stderr.
 
-    ``out``: the run folder, by default runs/TIME. ``wait``: for another run to end. An interrupt
-    ends the run in order and without an error: ``status`` says so.
+    ``out``: the run folder, by default runs/TIME. ``resume``: the run to go on with instead.
+    ``wait``: for another run to end. An interrupt ends the run in order and without an error:
+    ``status`` says so.
 
     Raises:
         NetdynoError: the folder cannot be written or holds a run, or another netdyno is measuring
@@ -83,9 +86,13 @@ def bench(
     if out:
         refuse_existing(out)
     with measuring(settings.lock, wait=wait, tell=say) as held:
-        started = Bench(settings, found, redact, RunFolder(out or _new_folder(), redact))
-        held.tell(started.folder.path.name)
-        started.folder.begin(request, plan, host_facts())
+        if resume:
+            folder = RunFolder.reopen(resume.path, dict(resume.data), redact)
+        else:
+            folder = RunFolder(out or _new_folder(), redact)
+            folder.begin(request, plan, host_facts())
+        held.tell(folder.path.name)
+        started = Bench(settings, found, redact, folder)
         with _ended_in_order(started):
             yield started
 
@@ -97,6 +104,7 @@ def measure(
     settings: Settings,
     *,
     out: Path | None = None,
+    resume: Run | None = None,
     unverified: bool = False,
     wait: bool = True,
     measures: Sequence[str] = ("time",),
@@ -107,7 +115,7 @@ def measure(
         NetdynoError: the host has too little memory; or what ``bench`` raises.
     """
     _check_memory(plan, estimates)
-    with bench(request, plan, settings, out=out, wait=wait) as running:
+    with bench(request, plan, settings, out=out, resume=resume, wait=wait) as running:
         if "time" in measures:
             _look(running.folder, plan)
         if not unverified:
@@ -123,10 +131,13 @@ def measure(
                 running.redact,
                 running.refused,
                 check_work=not unverified,
+                done=resume.done if resume else (),
             )
             status = _run(runner, estimates)
         if "memory" in measures:
-            _run_memory(memory_runner(request, running), plan, estimates)
+            measured = {t.cell for t in resume.memory_trials if t.ended} if resume else set()
+            left = [cell for cell in plan if cell.key not in measured]
+            _run_memory(memory_runner(request, running), left, estimates)
         running.status = status
     return Ended(running.folder.path, running.status)
 
@@ -202,11 +213,11 @@ def verify(plan: Sequence[Cell], running: Bench) -> dict[str, str]:
     certificates = certify(
         to_verify,
         running.environments,
-        CertificateStore(running.settings.home / "certificates"),
+        CertificateStore(running.settings.home / "certificates", running.folder.verification),
         Verifier(environments.find(framework("numpy"), running.settings), running.redact),
         started,
+        lambda key, certificate: running.folder.verified(key, certificate.summary),
     )
-    running.folder.verified({key: certificate.summary for key, certificate in certificates.items()})
     return {
         key: f"not verified: {certificate.reason}"
         for key, certificate in certificates.items()

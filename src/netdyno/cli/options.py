@@ -140,7 +140,9 @@ modes_option = click.option(
     "--modes", type=Names(), help="Default: the first mode of each; 'all' for all."
 )
 device_option = click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")
-precision_option = click.option("--precision", type=Names(), help="fp32 or fp64. Default: fp32.")
+precision_option = click.option(
+    "--precision", type=Names(), help="fp32, tf32, bf16, fp16, fp64. Default: fp32."
+)
 layout_option = click.option(
     "--layout", type=Names(), help="nchw or nhwc. Default: the framework's own."
 )
@@ -153,6 +155,11 @@ host_allocator_option = click.option(
     "--host-allocator",
     type=Names(),
     help="system: the C library as it is; retain: freed memory stays. Default: system.",
+)
+autotune_option = click.option(
+    "--autotune",
+    type=Names(),
+    help="on or off: may a framework try convolution algorithms on a GPU? Default: on.",
 )
 phase_option = click.option(
     "--phase",
@@ -193,6 +200,7 @@ def matrix_options(
         precision_option,
         layout_option,
         host_allocator_option,
+        autotune_option,
     )
 
     def add(command: Command) -> Command:

@@ -21,15 +21,18 @@ from netdyno.cli.options import (
     wait_option,
 )
 from netdyno.cli.terminal import console, print_json, progress_console
+from netdyno.errors import NetdynoError
+from netdyno.host.facts import host_facts
 from netdyno.plan.estimate import estimate_cell
 from netdyno.plan.matrix import cells
 from netdyno.plan.request import Request, read_request_file
+from netdyno.plan.resume import asked_again, cells_of, refuse_elsewhere
 from netdyno.report.plan import plan_json, print_plan
 from netdyno.report.ranking import like_for_like
 from netdyno.report.summary import summary, summary_json
 from netdyno.report.table import print_run
 from netdyno.settings import load_settings
-from netdyno.store.run import read_run
+from netdyno.store.run import Run, read_run
 
 EXAMPLES = """
 \b
@@ -65,6 +68,9 @@ Examples:
 @click.option("--trial-timeout", type=Duration(), help="End a trial after this. Default: 10m.")
 @click.option("--seed", type=int, help="Of weights, images and the order. Default: 1.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder. Default: runs/TIME.")
+@click.option(
+    "--resume", type=click.Path(path_type=Path), help="Go on with this run: measure what it lacks."
+)
 @python_option
 @click.option(
     "--unverified", is_flag=True, help="Measure without parity checks, and say so everywhere."
@@ -76,6 +82,7 @@ Examples:
 def command(
     file: Path | None,
     out: Path | None,
+    resume: Path | None,
     python: tuple[str, ...],
     memory: bool,
     unverified: bool,
@@ -89,9 +96,10 @@ def command(
 
     FILE is a TOML file with the same options; options on the command line win over it.
     """
-    request = _request(file, axes)
+    earlier = _earlier(resume, file, out, axes) if resume else None
+    request = _resumed(earlier, axes) if earlier else _request(file, axes)
     settings = load_settings(python)
-    plan = cells(request)
+    plan = cells_of(earlier) if earlier else cells(request)
     estimates = {cell.key: estimate_cell(cell, request.phases) for cell in plan}
     if dry_run:
         if as_json:
@@ -105,11 +113,33 @@ def command(
         estimates,
         settings,
         out=out,
+        resume=earlier,
         unverified=unverified,
         wait=wait,
         measures=("time", "memory") if memory else ("time",),
     )
     return _report(ended, as_json, strict)
+
+
+# What may be said anew of a run that is gone on with: it changes nothing that is measured.
+ANEW = {"budget", "trial_timeout"}
+
+
+def _earlier(resume: Path, file: Path | None, out: Path | None, axes: dict[str, Any]) -> Run:
+    """The run to go on with. Raises NetdynoError for what contradicts it."""
+    given = {key for key, value in axes.items() if value is not None} - ANEW
+    if file or out or given:
+        what = str(file) if file else "--out" if out else f"--{min(given).replace('_', '-')}"
+        raise NetdynoError(f"--resume goes on with what was asked then: leave {what} out")
+    run = read_run(resume)
+    refuse_elsewhere(run, host_facts())
+    return run
+
+
+def _resumed(run: Run, axes: dict[str, Any]) -> Request:
+    """What was asked then; a budget is that of this part."""
+    anew = {f"{key}_seconds": axes[key] for key in ANEW if axes[key] is not None}
+    return dataclasses.replace(asked_again(run), **{"budget_seconds": None, **anew})
 
 
 def _request(file: Path | None, axes: dict[str, Any]) -> Request:

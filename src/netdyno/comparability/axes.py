@@ -79,6 +79,12 @@ FACTS = (
         "have it.",
     ),
     Fact(
+        "autotuning",
+        lambda found: found.cell.get("autotune", "on"),  # all that there was before it was an axis
+        "as-shipped",
+        "One may try convolution algorithms and keep the fastest: choose one --autotune.",
+    ),
+    Fact(
         "hyperparameters",
         lambda found: found.timed.get("hyperparameters"),
         "invalid",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from netdyno.environments import Environment
@@ -48,11 +49,17 @@ class Certificate:
     reason: str
     created: str
     checks: tuple[Mapping[str, Any], ...]
+    rests_on: str = ""
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What a run folder keeps of it."""
-        return {"passed": self.passed, "reason": self.reason, "created": self.created}
+        """What a run folder keeps of it; ``rests_on`` is a hash of all that it holds for."""
+        return {
+            "passed": self.passed,
+            "reason": self.reason,
+            "created": self.created,
+            "rests_on": self.rests_on,
+        }
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -67,27 +74,45 @@ class Certificate:
 class CertificateStore:
     """Certificates in ``folder``, a file each, named by a hash of what they rest on.
 
+    ``kept``: summaries that a run folder has of its cells; they hold where what they rest on does.
+
     That is: framework and its whole environment, mode, network hash, precision, layout, device,
     the adapter's and the worker's code and this package's, which holds the bounds.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, kept: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    ) -> None:
         self._folder = folder
+        self._kept = {
+            summary["rests_on"]: summary
+            for summary in kept.values()
+            if summary.get("rests_on") and summary.get("passed")
+        }
 
     def find(self, cell: Cell, environment: Environment) -> Certificate | None:
         """None if there is none, or it cannot be read."""
+        rests_on = self._rests_on(cell, environment)
         try:
-            data = json.loads(self._path(cell, environment).read_text(encoding="utf-8"))
-            if data["schema"] != SCHEMA:
-                return None
-            return Certificate(
-                bool(data["passed"]), data["reason"], data["created"], tuple(data["checks"])
-            )
+            path = self._path(cell, rests_on)
+            data = json.loads(path.read_text(encoding="utf-8"))
+            if data["schema"] == SCHEMA:
+                return Certificate(
+                    bool(data["passed"]),
+                    data["reason"],
+                    data["created"],
+                    tuple(data["checks"]),
+                    rests_on,
+                )
         except (OSError, ValueError, KeyError, TypeError):
-            return None
+            pass
+        if rests_on in self._kept:
+            return Certificate(True, "", str(self._kept[rests_on].get("created")), (), rests_on)
+        return None
 
     def add(self, verification: Verification, environment: Environment, now: str) -> Certificate:
         """Keep what was found. Raises NetdynoError where the folder cannot be written."""
+        rests_on = self._rests_on(verification.cell, environment)
         certificate = Certificate(
             verification.passed,
             verification.reason,
@@ -103,8 +128,9 @@ class CertificateStore:
                 }
                 for check in verification.checks
             ),
+            rests_on,
         )
-        path = self._path(verification.cell, environment)
+        path = self._path(verification.cell, rests_on)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(".new")
@@ -116,10 +142,12 @@ class CertificateStore:
             ) from None
         return certificate
 
-    def _path(self, cell: Cell, environment: Environment) -> Path:
+    def _path(self, cell: Cell, rests_on: str) -> Path:
+        return self._folder / f"{cell.framework}-{rests_on}.json"
+
+    def _rests_on(self, cell: Cell, environment: Environment) -> str:
         parts = [*cell.way, _installed(environment), _code_hash(cell.framework)]
-        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
-        return self._folder / f"{cell.framework}-{digest}.json"
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def _installed(environment: Environment) -> str:

@@ -20,12 +20,13 @@ def certify(
     store: CertificateStore,
     verifier: Verifier,
     started: Callable[[Cell], None] = lambda cell: None,
+    found_out: Callable[[str, Certificate], None] = lambda key, certificate: None,
 ) -> dict[str, Certificate]:
     """A certificate for each cell by its key, from the store or from a verification now.
 
     Cells that differ only in batch size, threads or allocator share one: they run the same code.
     Frameworks that compute nothing (``verifiable = false``) get none. ``started`` is told of each
-    verification that has to be made.
+    verification that has to be made, ``found_out`` of each cell's certificate as it is there.
 
     Raises:
         NetdynoError: the certificates cannot be kept.
@@ -45,4 +46,5 @@ def certify(
                 found = store.add(verifier.verify(cell, environment), environment, now())
             made[cell.way] = found
         certificates[cell.key] = made[cell.way]
+        found_out(cell.key, made[cell.way])
     return certificates

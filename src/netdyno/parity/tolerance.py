@@ -14,16 +14,27 @@ __all__ = ["Tolerance", "tolerance"]
 
 # Largest relative error of one rounding.
 UNIT_ROUNDOFF = {"fp64": 2.0**-53, "fp32": 2.0**-24}
+# Where operands are rounded to fewer bits and products are added up in single precision.
+OPERAND_ROUNDOFF = {"tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
 
 # A sum of K rounded terms errs by about u sqrt(K) where errors are independent (Higham & Mary
 # 2019, "probabilistic" bounds); the factor is the margin over that. Half of it refused Gluon's
 # MobileNet by a tenth: batch norm over few values makes errors larger than its share of L.
 MARGIN = 16.0
 
+# Of operands that are rounded once each: the errors of K products are independent and average out
+# as the products themselves do, so that a sum is off by sqrt(2) u of its size whatever K is, and L
+# layers by sqrt(2 L) u. Activations that are stored in few bits, and softmax over them, add to it.
+OPERAND_MARGIN = 4.0
+
 # Where two values in a max pool's window, or a ReLU's input and zero, are nearer than float32 can
 # tell, another framework may choose the other side, and a gradient goes to another place. One such
 # flip has been seen to change a first convolution's gradient by 1e-2.
 FLIP = 2e-2
+
+# Eight bits and fifty layers allow more than a gradient's own size. What is further off than this
+# is refused whatever its bound: a gradient of zero is 1 off. Layer by layer the bounds are narrow.
+WORTHLESS = 0.7
 
 # Frameworks that hold learning rate and momentum in float32 (MXNet) round them once.
 HYPERPARAMETER = 2.0**-23
@@ -52,19 +63,22 @@ class Tolerance:
 def tolerance(network: Network, precision: str, batch_size: int) -> Tolerance:
     """``16 u sqrt(K) L + u E``: K terms in the longest sum, L layers with sums on the longest path.
 
-    E equal terms are not independent, and err by up to u E.
+    E equal terms are not independent, and err by up to u E. Where operands are rounded to u' it is
+    ``4 u' sqrt(2 L)`` more.
     """
     summing = [layer for layer in network.layers if isinstance(layer, Conv | Dense)]
     terms = max(_terms(network, layer, batch_size) for layer in summing) if summing else 1
     depth = _longest_path(network, lambda layer: isinstance(layer, Conv | Dense | BatchNorm | LRN))
-    unit = UNIT_ROUNDOFF[precision]
+    held = "fp32" if precision in OPERAND_ROUNDOFF else precision
+    unit = UNIT_ROUNDOFF[held]
     rounding = MARGIN * unit * math.sqrt(terms) * max(1, depth)
     rounding += unit * _equal_terms(network, batch_size)
-    gradient = rounding + _flips(network, precision, terms)
+    rounding += OPERAND_MARGIN * OPERAND_ROUNDOFF.get(precision, 0) * math.sqrt(2 * max(1, depth))
+    gradient = min(rounding + _flips(network, precision, terms), WORTHLESS)
     # 1 - momentum is what such a framework is told: its rounding error counts against momentum.
     momenta = [layer.momentum for layer in network.layers if isinstance(layer, BatchNorm)]
     running = rounding + HYPERPARAMETER / min(momenta, default=1.0)
-    return Tolerance(rounding, running, gradient, gradient + HYPERPARAMETER + _held(precision))
+    return Tolerance(rounding, running, gradient, gradient + HYPERPARAMETER + _held(held))
 
 
 def _held(precision: str) -> float:
@@ -106,7 +120,10 @@ def _flips(network: Network, precision: str, terms: int) -> float:
     if not kinks or precision == "fp64":  # of ten million elements, none lies that near
         return 0.0
     depth = _longest_path(network, lambda layer: isinstance(layer, Conv | Dense))
-    error = UNIT_ROUNDOFF[precision] * math.sqrt(terms * max(1, depth))
+    if precision in OPERAND_ROUNDOFF:
+        error = OPERAND_ROUNDOFF[precision] * math.sqrt(2 * max(1, depth))
+    else:
+        error = UNIT_ROUNDOFF[precision] * math.sqrt(terms * max(1, depth))
     return max(FLIP, math.sqrt(error * kinks))
 
 

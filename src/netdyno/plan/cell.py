@@ -7,14 +7,17 @@ from typing import Any, Literal
 
 from netdyno.networks import Network
 
-__all__ = ["ALLOCATORS", "GROUP_AXES", "PRECISIONS", "Cell", "HostAllocator"]
+__all__ = ["ALLOCATORS", "AUTOTUNE", "GROUP_AXES", "PRECISIONS", "Cell", "HostAllocator"]
 
 HostAllocator = Literal["system", "retain"]
 
 ALLOCATORS: tuple[HostAllocator, ...] = ("system", "retain")
 # Cells are ranked together only where all of these agree: see docs/comparability.md.
 GROUP_AXES = ("network_hash", "batch_size", "device", "precision", "threads", "host_allocator")
-PRECISIONS = ("fp32", "fp64")
+# ``tf32`` rounds the operands of products on a GPU; ``bf16`` and ``fp16`` are mixed: parameters,
+# their gradients and the update stay in single precision.
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp64")
+AUTOTUNE = ("on", "off")
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Cell:
         network: the graph; ``network_spec`` is how it was asked for (``googlenet:lrn=on``).
         host_allocator: ``system``, the C library's own settings, or ``retain``, where freed
             memory stays with the process and is not mapped afresh in each iteration.
+        autotune: on a GPU, whether the framework may try convolution algorithms and keep the
+            fastest (``on``) or takes what the library's heuristic says (``off``).
     """
 
     framework: str
@@ -37,10 +42,13 @@ class Cell:
     device: str
     threads: int
     host_allocator: HostAllocator
+    autotune: str = "on"
 
     @property
     def key(self) -> str:
         """Unique within a run, and readable: ``mxnet/symbol/alexnet_owt/b32/…``."""
+        # The default is not named, so that the keys of earlier runs stay what they are.
+        untuned = () if self.autotune == "on" else ("untuned",)
         return "/".join(
             (
                 self.framework,
@@ -52,6 +60,7 @@ class Cell:
                 self.device,
                 f"t{self.threads}",
                 self.host_allocator,
+                *untuned,
             )
         )
 
@@ -65,6 +74,7 @@ class Cell:
             self.precision,
             self.layout,
             self.device,
+            *(() if self.autotune == "on" else (self.autotune,)),
         )
 
     @property
@@ -87,4 +97,5 @@ class Cell:
             "device": self.device,
             "threads": self.threads,
             "host_allocator": self.host_allocator,
+            "autotune": self.autotune,
         }

@@ -15,7 +15,8 @@ from netdyno.plan.sampling import SAMPLING
 
 __all__ = ["CellEstimate", "estimate_cell"]
 
-ITEMSIZE_BYTES = {"fp32": 4, "fp64": 8}
+# Of an activation.
+ITEMSIZE_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp64": 8}
 # What a framework's libraries take before the network is built; 0.3 to 0.7 GB were seen.
 FRAMEWORK_BYTES = 5 * 10**8
 # Share of the matrix-product rate that whole convnets reached in trials; between 0.3 and 0.8.

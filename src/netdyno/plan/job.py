@@ -46,6 +46,7 @@ def job(
         "device": cell.device,
         "precision": cell.precision,
         "layout": cell.layout,
+        "autotune": cell.autotune == "on",
         "threads": cell.threads,
         "seed": seed,
         "hyperparameters": HYPERPARAMETERS._asdict(),

@@ -12,7 +12,7 @@ from netdyno.frameworks import FrameworkSpec, ModeSpec, framework, frameworks
 from netdyno.host.cpu import cpu
 from netdyno.host.devices import gpus
 from netdyno.networks import Network, build, file_of
-from netdyno.plan.cell import ALLOCATORS, PRECISIONS, Cell
+from netdyno.plan.cell import ALLOCATORS, AUTOTUNE, PRECISIONS, Cell
 from netdyno.plan.request import Request
 
 __all__ = ["cells"]
@@ -33,6 +33,7 @@ def cells(request: Request) -> list[Cell]:
     _check_names("precision", request.precision, PRECISIONS)
     _check_names("layout", request.layout, LAYOUTS)
     _check_names("host allocator", request.host_allocator, ALLOCATORS)
+    _check_names("autotune", request.autotune, AUTOTUNE)
     devices = _unique(_device(name) for name in request.device)
     networks = _networks(request)
     specs = _frameworks(request)
@@ -64,6 +65,7 @@ def _cells_of(
         _must_have(spec, "precision", precision, spec.precisions)
     for device in devices:
         _must_have(spec, "device", device.split(":")[0], spec.devices)
+    _check_gpu_axes(request, devices)
     return [
         Cell(
             spec.name,
@@ -76,16 +78,28 @@ def _cells_of(
             device,
             threads,
             allocator,  # type: ignore[arg-type]  # checked by name above
+            autotune,
         )
         for mode in _modes(spec, request)
-        for precision, layout, device, threads, allocator in itertools.product(
+        for precision, layout, device, threads, allocator, autotune in itertools.product(
             _unique(request.precision),
             _layouts(spec, mode, request),
             devices,
             _threads(request),
             _unique(request.host_allocator),
+            _unique(request.autotune),
         )
     ]
+
+
+def _check_gpu_axes(request: Request, devices: list[str]) -> None:
+    """What a processor has not is refused: it would be another name for the same cell."""
+    if "cpu" not in devices:
+        return
+    if "tf32" in request.precision:
+        raise NetdynoError("precision 'tf32' is one of GPUs: name one with --device cuda:0")
+    if "off" in request.autotune:
+        raise NetdynoError("autotune 'off' is for GPUs: name one with --device cuda:0")
 
 
 def _networks(request: Request) -> dict[str, Network]:

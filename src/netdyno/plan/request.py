@@ -49,6 +49,7 @@ class Request:
     precision: tuple[str, ...] = ("fp32",)
     layout: tuple[str, ...] = ()
     host_allocator: tuple[str, ...] = ("system",)
+    autotune: tuple[str, ...] = ("on",)
     phases: tuple[str, ...] = PHASES
     rounds: int | None = None
     target: float | None = None
@@ -57,7 +58,7 @@ class Request:
     trial_timeout_seconds: float = 600.0
 
     def __post_init__(self) -> None:
-        for axis in ("networks", "batch_size", "device", "precision", "host_allocator"):
+        for axis in ("networks", "batch_size", "device", "precision", "host_allocator", "autotune"):
             if not getattr(self, axis):
                 option = axis.replace("_", "-")
                 raise NetdynoError(f"--{option} is empty: name at least one, or leave it out")
@@ -148,6 +149,7 @@ _FILE_KEYS = {
     "precision": str,
     "layout": str,
     "host_allocator": str,
+    "autotune": str,
     "phases": str,
     "rounds": int,
     "seed": int,

@@ -36,6 +36,11 @@ class Run:
     def cells(self) -> dict[str, Mapping[str, Any]]:
         return {cell["key"]: cell for cell in self.data["cells"]}
 
+    @property
+    def done(self) -> set[tuple[str, int]]:
+        """Cell and round of every trial that came to an end, a bad one included."""
+        return {(trial.cell, trial.round) for trial in self.trials if trial.ended}
+
     def trials_of(self, key: str) -> list[Trial]:
         return [trial for trial in self.trials if trial.cell == key]
 
@@ -88,10 +93,16 @@ def read_run(path: Path) -> Run:
             f"{file} has schema {data['schema']}, this netdyno reads up to {SCHEMA}: update netdyno"
         )
     read = [read_trial(p, data) for p in sorted((file.parent / "trials").glob("*.jsonl"))]
-    trials = [trial for trial in read if trial]
+    trials = _without_repeated([trial for trial in read if trial])
     return Run(
         file.parent,
         data,
         tuple(trial for trial in trials if trial.measures == "time"),
         tuple(trial for trial in trials if trial.measures == "memory"),
     )
+
+
+def _without_repeated(trials: list[Trial]) -> list[Trial]:
+    """Without those that were cut off and made again when the run was resumed."""
+    made = {(t.cell, t.round, t.measures) for t in trials if t.ended}
+    return [t for t in trials if t.ended or (t.cell, t.round, t.measures) not in made]

@@ -73,6 +73,21 @@ class RunFolder:
         except OSError as error:
             raise _unwritable(path, error) from None
 
+    @classmethod
+    def reopen(cls, path: Path, data: dict[str, Any], redact: Callable[[str], str]) -> RunFolder:
+        """Go on writing to a run; ``data`` is what its ``run.json`` holds."""
+        folder = cls.__new__(cls)
+        folder.path, folder.data, folder._redact = path, data, redact
+        numbers = (file.name.partition("-")[0] for file in (path / "trials").glob("*.jsonl"))
+        folder._count = max((int(n) for n in numbers if n.isdigit()), default=0)
+        data["resumed"] = [*data.get("resumed", ()), now()]
+        data.update(status="running", ended=None)
+        try:
+            folder._write()
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        return folder
+
     def begin(self, request: Request, cells: Sequence[Cell], host: Mapping[str, Any]) -> None:
         """Write ``run.json`` before the first trial."""
         networks = {cell.network_spec: cell.network.to_json() for cell in cells}
@@ -107,9 +122,15 @@ class RunFolder:
         self.data["conditions"] = dict(conditions)
         self._write()
 
-    def verified(self, verification: Mapping[str, Mapping[str, Any]]) -> None:
-        """Keep, by cell key, how each cell was verified: ``passed``, ``reason``, ``created``."""
-        self.data["verification"] = dict(verification)
+    @property
+    def verification(self) -> Mapping[str, Mapping[str, Any]]:
+        """By cell key, how each cell was verified so far: summaries of certificates."""
+        found: Mapping[str, Mapping[str, Any]] = self.data.get("verification", {})
+        return found
+
+    def verified(self, key: str, summary: Mapping[str, Any]) -> None:
+        """Keep how a cell was verified: an interrupted run has what it found out."""
+        self.data["verification"] = {**self.verification, key: dict(summary)}
         self._write()
 
     def end(self, status: str) -> None:

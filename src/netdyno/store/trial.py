@@ -52,6 +52,11 @@ class Trial:
     measures: str = "time"
     memory: Mapping[str, PhaseMemory] = field(default_factory=dict)
 
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing to gain from making it again in the same run."""
+        return self.status != "interrupted"
+
     def of(self, phase: str, kind: str = "sample") -> list[Block]:
         return [block for block in self.blocks if block.phase == phase and block.kind == kind]
 
