@@ -19,10 +19,14 @@ WORKER_ROOT = Path(netdyno_worker.__file__).parent
 
 @dataclass(frozen=True)
 class ModeSpec:
-    """One way to run a framework. ``layouts[0]`` is the default."""
+    """One way to run a framework. ``layouts[0]`` is the default.
+
+    ``devices``: those that it exists on; empty for all of the framework's.
+    """
 
     name: str
     layouts: tuple[str, ...]
+    devices: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     first_iteration_seconds: float = 0.0
 
@@ -96,6 +100,7 @@ def _read(path: Path) -> FrameworkSpec:
                 name: ModeSpec(
                     name,
                     tuple(mode["layouts"]),
+                    tuple(mode.get("devices", ())),
                     tuple(mode.get("needs", ())),
                     float(mode.get("first_iteration_seconds", 0.0)),
                 )

@@ -80,7 +80,7 @@ def _cells_of(
             allocator,  # type: ignore[arg-type]  # checked by name above
             autotune,
         )
-        for mode in _modes(spec, request)
+        for mode in _modes(spec, request, devices)
         for precision, layout, device, threads, allocator, autotune in itertools.product(
             _unique(request.precision),
             _layouts(spec, mode, request),
@@ -129,9 +129,10 @@ def _frameworks(request: Request) -> list[FrameworkSpec]:
     return [spec for spec in frameworks().values() if not spec.on_request_only]
 
 
-def _modes(spec: FrameworkSpec, request: Request) -> list[ModeSpec]:
+def _modes(spec: FrameworkSpec, request: Request, devices: list[str]) -> list[ModeSpec]:
+    kinds = {device.split(":")[0] for device in devices}
     if ALL_MODES in request.modes:
-        return list(spec.modes.values())
+        return [m for m in spec.modes.values() if kinds <= set(m.devices or spec.devices)]
     if not request.modes:
         return [spec.modes[spec.default_mode]]
     chosen = [spec.modes[name] for name in _unique(request.modes) if name in spec.modes]
@@ -140,6 +141,9 @@ def _modes(spec: FrameworkSpec, request: Request) -> list[ModeSpec]:
             f"{spec.name} has none of the modes {', '.join(request.modes)}; it has "
             f"{', '.join(spec.modes)}: add one of them to --modes, or leave {spec.name} out"
         )
+    for mode in chosen:
+        for kind in sorted(kinds):
+            _must_have(spec, f"device in mode {mode.name}", kind, mode.devices or spec.devices)
     return chosen
 
 

@@ -16,6 +16,11 @@ from netdyno_worker.protocol import Job
 FULL_PRECISION = ("highest", "float32", "F32_F32_F32")
 
 
+# Of fp16, a power of two and constant: gradients of these networks need no more, and a scale that
+# adapts would skip updates that are timed.
+LOSS_SCALE = 2.0**12
+
+
 class Adapter(Base):
     @classmethod
     def prepare(cls, job: Job) -> None:
@@ -26,6 +31,9 @@ class Adapter(Base):
         os.environ["JAX_ENABLE_X64"] = "1" if job.precision == "fp64" else "0"
         # XLA must find what it found at the last trial: it compiles anew in each.
         os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
+        if not job.autotune:
+            flags = os.environ.get("XLA_FLAGS", "")
+            os.environ["XLA_FLAGS"] = (flags + " --xla_gpu_autotune_level=0").strip()
 
     def __init__(self, job: Job) -> None:
         import jax
@@ -35,22 +43,31 @@ class Adapter(Base):
         self.jax = jax
         if job.device != "cpu":
             # "fp32" means it: on GPUs, XLA would otherwise choose TF32.
-            jax.config.update("jax_default_matmul_precision", "highest")
+            chosen = "tensorfloat32" if job.precision == "tf32" else "highest"
+            jax.config.update("jax_default_matmul_precision", chosen)
         self.job = job
         index = int(job.device.split(":")[1]) if ":" in job.device else 0
         devices = jax.devices()
         if index >= len(devices):
             raise UnsupportedError("JAX sees {} devices, not cuda:{}".format(len(devices), index))
         self.device = devices[index]
-        self.dtype = {"fp32": np.float32, "fp64": np.float64}[job.precision]
+        # Parameters, their gradients and the update are never narrower than single precision.
+        self.dtype = np.float64 if job.precision == "fp64" else np.float32
+        compute = {"bf16": jax.numpy.bfloat16, "fp16": np.float16}.get(job.precision, self.dtype)
+        scale = LOSS_SCALE if job.precision == "fp16" else 1
         self.channels_last = job.layout == "nhwc"
-        network = function.build(job.network, self.channels_last)
+        network = function.build(job.network, self.channels_last, compute)
         rate, momentum, decay = job.hyperparameters
 
         def gradients(parameters, running, images, labels, key):
-            return jax.value_and_grad(
-                lambda p: network(p, running, images, labels, key)[1:], has_aux=True
-            )(parameters)
+            def scaled(p):
+                _, loss, new_running = network(p, running, images, labels, key)
+                return loss * scale, (loss, new_running)
+
+            grads, (loss, running) = jax.grad(scaled, has_aux=True)(parameters)
+            if scale != 1:
+                grads = jax.tree.map(lambda g: g / scale, grads)
+            return (loss, running), grads
 
         def step(parameters, momenta, running, images, labels, key):
             (loss, running), grads = gradients(parameters, running, images, labels, key)
@@ -132,7 +149,7 @@ class Adapter(Base):
         return float(self._loss)
 
     def logits(self) -> np.ndarray:
-        return np.asarray(self._logits)
+        return np.asarray(self._logits.astype(self.dtype))
 
     def gradients(self) -> Dict[str, np.ndarray]:
         return {name: self._outward(np.asarray(g)) for name, g in self._gradients.items()}

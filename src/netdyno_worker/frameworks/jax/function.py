@@ -6,28 +6,40 @@ from typing import Any, Callable, Dict
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from netdyno_worker.network import INPUT, Layer, Network
 from netdyno_worker.pooling import average_counts, explicit_padding
 
 
-def build(network: Network, channels_last: bool) -> Callable[..., Any]:
-    """A function ``(parameters, running, images, labels, key) -> (logits, loss, running)``."""
+def build(network: Network, channels_last: bool, compute: Any) -> Callable[..., Any]:
+    """A function ``(parameters, running, images, labels, key) -> (logits, loss, running)``.
+
+    ``compute``: the type of activations and of the operands of products. Where it is narrower than
+    the parameters, statistics, LRN and losses are still computed in theirs.
+    """
 
     def run(parameters, running, images, labels, key):
-        values = {INPUT: images}
+        wide = images.dtype
+        values = {INPUT: images.astype(compute)}
         new_running = {}
-        loss = jnp.zeros((), images.dtype)
+        loss = jnp.zeros((), wide)
         for index, layer in enumerate(network.layers):
             inputs = [values[name] for name in layer.inputs]
             own = {short: parameters[layer.name + "." + short] for short in layer.parameters}
+            if "weight" in own and layer.kind in ("Conv", "Dense"):
+                own["weight"] = own["weight"].astype(compute)
             if layer.kind == "SoftmaxCrossEntropy":
-                loss = loss + layer.weight * _cross_entropy(inputs[0], labels)
+                loss = loss + layer.weight * _cross_entropy(inputs[0].astype(wide), labels)
             elif layer.kind == "BatchNorm":
-                values[layer.name], new_running[layer.name] = _batch_norm(
-                    layer, inputs[0], own, running[layer.name], channels_last
+                out, new_running[layer.name] = _batch_norm(
+                    layer, inputs[0].astype(wide), own, running[layer.name], channels_last
                 )
+                values[layer.name] = out.astype(compute)
+            elif layer.kind == "LRN":
+                out = _lrn(layer, [inputs[0].astype(wide)], own, channels_last)
+                values[layer.name] = out.astype(compute)
             elif layer.kind == "Dropout":
                 kept = jax.random.bernoulli(
                     jax.random.fold_in(key, index), 1 - layer.rate, inputs[0].shape
@@ -65,9 +77,14 @@ def _conv(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -
         dimension_numbers=dims,
         feature_group_count=layer.groups,
     )
-    if "bias" in own:
-        out = out + own["bias"].reshape(_axes(channels_last)[1])
-    return out
+    if "bias" not in own:
+        return out
+    return _plus(out, own["bias"].reshape(_axes(channels_last)[1]))
+
+
+def _plus(x: Any, bias: Any) -> Any:
+    """In the bias's precision: its gradient is a sum over all positions, too long for few bits."""
+    return (x.astype(bias.dtype) + bias).astype(x.dtype)
 
 
 def _pool(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -> Any:
@@ -77,8 +94,9 @@ def _pool(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -
     strides = _spatial(channels_last, layer.stride, 1)
     padding = _spatial(channels_last, explicit_padding(layer, sizes), (0, 0))
     if layer.reduction == "max":
-        return lax.reduce_window(x, -jnp.inf, lax.max, window, strides, padding)
-    total = lax.reduce_window(x, 0.0, lax.add, window, strides, padding)
+        least = np.array(-np.inf, x.dtype)
+        return lax.reduce_window(x, least, lax.max, window, strides, padding)
+    total = lax.reduce_window(x, np.array(0, x.dtype), lax.add, window, strides, padding)
     return total / _divisor(layer, x.dtype, sizes, channels_last)
 
 
@@ -125,13 +143,12 @@ def _flatten(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool
 
 def _dense(layer: Layer, inputs: Any, own: Dict[str, Any], channels_last: bool) -> Any:
     out = inputs[0] @ own["weight"]
-    return out + own["bias"] if "bias" in own else out
+    return _plus(out, own["bias"]) if "bias" in own else out
 
 
 _LAYERS = {
     "Conv": _conv,
     "Pool": _pool,
-    "LRN": _lrn,
     "Flatten": _flatten,
     "Dense": _dense,
     "ReLU": lambda layer, inputs, own, last: jax.nn.relu(inputs[0]),

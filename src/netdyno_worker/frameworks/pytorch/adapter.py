@@ -13,6 +13,11 @@ from netdyno_worker.adapter import UnsupportedError
 from netdyno_worker.protocol import Job
 
 
+# Of fp16, a power of two and constant: gradients of these networks need no more, and a scale that
+# adapts would skip updates that are timed.
+LOSS_SCALE = 2.0**12
+
+
 class Adapter(Base):
     @classmethod
     def prepare(cls, job: Job) -> None:
@@ -27,13 +32,16 @@ class Adapter(Base):
 
         self.torch = torch
         self.device = find_device(torch, job.device)
-        self.dtype = {"fp32": torch.float32, "fp64": torch.float64}[job.precision]
+        # Parameters, their gradients and the update are never narrower than single precision.
+        self.dtype = torch.float64 if job.precision == "fp64" else torch.float32
+        self.compute = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(job.precision)
+        self.scale = LOSS_SCALE if job.precision == "fp16" else 1.0
         torch.set_num_threads(job.threads)
         torch.manual_seed(job.seed)
         # "fp32" means it: no TF32 in convolutions or matrix products.
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
-        torch.backends.cudnn.benchmark = True  # shapes never change here
+        torch.backends.cuda.matmul.allow_tf32 = job.precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = job.precision == "tf32"
+        torch.backends.cudnn.benchmark = job.autotune  # shapes never change here
         self.format = torch.channels_last if job.layout == "nhwc" else torch.contiguous_format
         self.module = module.build(job.network).to(
             device=self.device, dtype=self.dtype, memory_format=self.format
@@ -49,7 +57,11 @@ class Adapter(Base):
         self._make_optimizer = lambda: torch.optim.SGD(
             self.module.parameters(), lr=rate, momentum=momentum, weight_decay=decay, fused=True
         )
-        self.run = torch.compile(self.module) if job.mode == "compile" else self.module
+        self.graphs = job.mode == "graphs"
+        self._call = self.module
+        if job.mode != "eager":
+            how = "reduce-overhead" if self.graphs else "default"
+            self._call = torch.compile(self.module, mode=how)
 
     def load(self, parameters: Mapping[str, np.ndarray]) -> None:
         with self.torch.no_grad():
@@ -66,6 +78,15 @@ class Adapter(Base):
         )
         self.labels = torch.from_numpy(labels).to(device=self.device, dtype=torch.int64)
 
+    def run(self, images: Any, labels: Any) -> Any:
+        if self.graphs:
+            # What the last replay left may be overwritten.
+            self.torch.compiler.cudagraph_mark_step_begin()
+        if self.compute is None:
+            return self._call(images, labels)
+        with self.torch.autocast(self.device.type, self.compute):
+            return self._call(images, labels)
+
     def forward(self) -> None:
         logits, loss = self.run(self.images, self.labels)
         # Detached: whoever keeps the loss keeps every activation of the graph behind it.
@@ -74,7 +95,11 @@ class Adapter(Base):
     def forward_backward(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         _, loss = self.run(self.images, self.labels)
-        loss.backward()
+        if self.scale == 1:
+            loss.backward()
+        else:
+            (loss * self.scale).backward()
+            self.torch._foreach_mul_([w.grad for w in self.names.values()], 1 / self.scale)
         self._loss = loss.detach()
 
     def train_step(self) -> None:
@@ -89,7 +114,7 @@ class Adapter(Base):
         return float(self._loss)
 
     def logits(self) -> np.ndarray:
-        return self._logits.cpu().numpy()
+        return self._logits.to(self.dtype).cpu().numpy()
 
     def gradients(self) -> Dict[str, np.ndarray]:
         return {name: value.grad.cpu().numpy() for name, value in self.names.items()}
