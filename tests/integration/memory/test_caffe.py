@@ -54,9 +54,9 @@ def hidden_bytes(network: Network, phase: str) -> int:
             total += prod(out[1:])
             if layer.kernel != (1, 1) or phase != "forward":
                 total += channels * prod(layer.kernel) * prod(out[1:])
-        elif isinstance(layer, Pool) and layer.reduction == "max":
-            total += BATCH_SIZE * prod(out)
-        elif isinstance(layer, LRN | Dropout):
+        elif (isinstance(layer, Pool) and layer.reduction == "max") or isinstance(
+            layer, LRN | Dropout
+        ):
             total += BATCH_SIZE * prod(out)
         elif isinstance(layer, SoftmaxCrossEntropy):
             total += BATCH_SIZE * network.classes
