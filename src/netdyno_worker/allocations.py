@@ -120,6 +120,6 @@ def _largest(changes: List[Tuple[int, int]], until: int) -> List[int]:
             break
         if change > 0:
             sizes.append(change)
-        else:
+        elif change < 0:  # a block of no bytes is none
             sizes.remove(-change)
     return sorted(sizes, reverse=True)[:LARGEST]
