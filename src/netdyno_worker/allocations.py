@@ -7,6 +7,7 @@ without anybody having to say which they are.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import tempfile
@@ -49,7 +50,7 @@ class Instrument:
         # Last, so that nothing in it hides what is installed. It stays: memray imports late.
         sys.path.append(folder)
         try:
-            import memray
+            memray = importlib.import_module("memray")
         except Exception as error:  # it is compiled for one Python and one libc
             self.problem = "memray cannot be imported: {}".format(error)
             return
