@@ -101,6 +101,8 @@ def measure(memory: Memory, job: Job, events: Events) -> None:
     instrument = allocations.Instrument(request.instrument, request.problem)
     if not memory.observable:
         instrument = allocations.Instrument(None, "another process does the work")
+    elif job.device != "cpu":
+        instrument = allocations.Instrument(None, "no instrument sees the memory of a GPU")
     pid = memory.adapter.process_id
     for phase in job.phases:
         memory.begin(phase)
