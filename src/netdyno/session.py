@@ -21,6 +21,7 @@ from netdyno.launch import local
 from netdyno.outcome import Outcome, Status
 from netdyno.plan.cell import Cell
 from netdyno.redact import Redactor, printable
+from netdyno_worker.protocol import is_out_of_memory
 
 __all__ = ["run_trial"]
 
@@ -83,6 +84,8 @@ def run_trial(
         status, reason = "out_of_memory", "the kernel's out-of-memory killer ended it"
     if status == "failed" and not reader.failure:
         reason = f"{reason}{_last_words(tail)}"
+        if is_out_of_memory(_last_words(tail)):  # it aborted with these words
+            status = "out_of_memory"
     return Outcome(status, redact(printable(reason)), time.monotonic() - start)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Dict, NamedTuple, Optional, Type
 
 from netdyno_worker import allocations, resident
 from netdyno_worker.adapter import Adapter
+from netdyno_worker.device_memory import DeviceMemory
 from netdyno_worker.protocol import Events, Job
 
 # Passes before the one that is watched: the first ones make what later ones find there.
@@ -94,7 +95,7 @@ def memory_class(framework: str) -> Type[Memory]:
     return found
 
 
-def measure(memory: Memory, job: Job, events: Events) -> None:
+def measure(memory: Memory, job: Job, events: Events, device: DeviceMemory) -> None:
     """Emit a ``memory`` event for each phase: see docs/event-protocol.md."""
     request = job.memory
     assert request is not None
@@ -102,7 +103,9 @@ def measure(memory: Memory, job: Job, events: Events) -> None:
     if not memory.observable:
         instrument = allocations.Instrument(None, "another process does the work")
     elif job.device != "cpu":
-        instrument = allocations.Instrument(None, "no instrument sees the memory of a GPU")
+        instrument = allocations.Instrument(
+            None, "what is allocated on a GPU is not seen from here"
+        )
     pid = memory.adapter.process_id
     for phase in job.phases:
         memory.begin(phase)
@@ -110,7 +113,8 @@ def measure(memory: Memory, job: Job, events: Events) -> None:
             memory.run(phase)
         resident.reset_peak(pid)
         memory.run(phase)
-        total = resident.peak_bytes(pid)
+        # Before anything else runs. On GPUs what was freed stays with the framework's allocator.
+        total = {"process_bytes": resident.peak_bytes(pid), "device_bytes": device.taken_bytes()}
         reported = memory.reported(phase)
         events.emit(
             "memory",
@@ -119,7 +123,7 @@ def measure(memory: Memory, job: Job, events: Events) -> None:
             kind=reported.kind,
             source=reported.source,
             remark=reported.remark,
-            process_bytes=total,
+            **total,
             **_observed(instrument, memory, phase),
         )
         memory.end(phase)

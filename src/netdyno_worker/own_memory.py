@@ -43,5 +43,5 @@ def _by_the_process(own: OwnModel, batch: Tuple[Any, Any]) -> Reported:
         resident.growth_bytes(lambda: own.whole_pass(batch)),
         "process peak",
         "growth of the resident set",
-        "an upper bound: gradients that are made anew are in it",
+        "pages that were touched, gradients that are made anew among them",
     )

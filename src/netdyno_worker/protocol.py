@@ -116,6 +116,21 @@ class Job(NamedTuple):
             return cls.from_json(json.load(file))
 
 
+# Frameworks have no common type for it; these are the words that each of them uses.
+OUT_OF_MEMORY = (
+    "out of memory",
+    "resource_exhausted",
+    "not enough memory",
+    "bad_alloc",
+    "failed to allocate",
+)
+
+
+def is_out_of_memory(text: str) -> bool:
+    """Whether what a framework said as it failed is that there is no more memory."""
+    return any(words in text.lower() for words in OUT_OF_MEMORY)
+
+
 class Events:
     """Appends one JSON object a line, flushed, so that a crash loses nothing that was measured."""
 

@@ -15,8 +15,9 @@ from typing import Any, Callable, Dict, Mapping, Optional, Type
 
 from netdyno_worker import clock, device, libraries, loop
 from netdyno_worker.adapter import Adapter, UnsupportedError
+from netdyno_worker.device_memory import DeviceMemory
 from netdyno_worker.machine import Machine
-from netdyno_worker.protocol import Check, Events, Job, finite
+from netdyno_worker.protocol import Check, Events, Job, finite, is_out_of_memory
 
 # Environment variables that change what frameworks and their libraries do.
 TELLING = (
@@ -70,8 +71,8 @@ def run(job: Job, events: Events) -> None:
     cls = adapter_class(job.framework)
     cls.prepare(job)
     if job.memory:
-        _prepare_memory(job)
-    from netdyno_worker import weights, work  # NumPy: not before prepare()
+        before = _prepare_memory(job)
+    from netdyno_worker import memory, weights, work  # NumPy: not before prepare()
 
     if job.checks:
         for check in job.checks:
@@ -85,7 +86,7 @@ def run(job: Job, events: Events) -> None:
     adapter.load(start_from)
     adapter.set_batch(*batch)
     if job.memory:
-        _measure_memory(adapter, job, events)
+        memory.measure(memory.memory_class(job.framework)(adapter, job), job, events, before)
         events.emit("fingerprint", **fingerprint(adapter, job.device, given))
         events.emit("finished")
         return
@@ -177,7 +178,8 @@ class _Restart:
         self.steps += iterations
 
 
-def _prepare_memory(job: Job) -> None:
+def _prepare_memory(job: Job) -> DeviceMemory:
+    """Before the framework is imported; returns what knows how much of its device is taken."""
     from netdyno_worker import memory
 
     assert job.memory
@@ -186,12 +188,7 @@ def _prepare_memory(job: Job) -> None:
         # Private memory that can be written: what a process has asked for and may fill at any time.
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     memory.memory_class(job.framework).prepare(job)
-
-
-def _measure_memory(adapter: Adapter, job: Job, events: Events) -> None:
-    from netdyno_worker import memory
-
-    memory.measure(memory.memory_class(job.framework)(adapter, job), job, events)
+    return DeviceMemory(job.device)
 
 
 def _measure_phase(
@@ -239,16 +236,8 @@ def _reason(error: BaseException) -> str:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    # Frameworks have no common type for it; these are the words that each of them uses.
-    words = (
-        "out of memory",
-        "resource_exhausted",
-        "not enough memory",
-        "bad_alloc",
-        "failed to allocate",
-    )
-    text = "{} {}".format(type(error).__name__, error).lower()
-    return isinstance(error, MemoryError) or any(word in text for word in words)
+    text = "{} {}".format(type(error).__name__, error)
+    return isinstance(error, MemoryError) or is_out_of_memory(text)
 
 
 def _die_with_parent() -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
 
 from netdyno import environments
 from netdyno.cli.terminal import progress_console
+from netdyno.environments.instruments import find_or_install
 from netdyno.errors import NetdynoError
 from netdyno.frameworks import framework
 from netdyno.host.cpu import memory_bytes
 from netdyno.host.facts import host_facts
 from netdyno.host.lock import measuring
 from netdyno.host.noise import look
+from netdyno.memory_runner import MemoryRunner
 from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
 from netdyno.plan.estimate import CellEstimate
@@ -29,7 +31,7 @@ from netdyno.runner import Runner, lacking
 from netdyno.settings import Settings
 from netdyno.store.run_folder import RunFolder, refuse_existing
 
-__all__ = ["Ended", "measure", "redactor", "say"]
+__all__ = ["Bench", "Ended", "bench", "measure", "memory_runner", "redactor", "say", "verify"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,54 @@ class Ended:
 
     folder: Path
     status: str
+
+
+@dataclass
+class Bench:
+    """A run that is under way: alone on this machine, its cells verified.
+
+    ``refused``: why cells must not be measured, by key. ``status``: how the run ended, so far.
+    """
+
+    settings: Settings
+    environments: Mapping[str, environments.Environment]
+    redact: Redactor
+    folder: RunFolder
+    refused: Mapping[str, str] = field(default_factory=dict)
+    status: str = "interrupted"
+
+
+@contextmanager
+def bench(
+    request: Request,
+    plan: Sequence[Cell],
+    settings: Settings,
+    *,
+    out: Path | None = None,
+    wait: bool = True,
+) -> Iterator[Bench]:
+    """What every measurement of ``plan`` needs around it. Progress goes to stderr.
+
+    ``out``: the run folder, by default runs/TIME. ``wait``: for another run to end. An interrupt
+    ends the run in order and without an error: ``status`` says so.
+
+    Raises:
+        NetdynoError: the folder cannot be written or holds a run, or another netdyno is measuring
+            and ``wait`` is False.
+    """
+    found = {
+        name: environments.find(framework(name), settings)
+        for name in dict.fromkeys(cell.framework for cell in plan)
+    }
+    redact = redactor(settings, found)
+    if out:
+        refuse_existing(out)
+    with measuring(settings.lock, wait=wait, tell=say) as held:
+        started = Bench(settings, found, redact, RunFolder(out or _new_folder(), redact))
+        held.tell(started.folder.path.name)
+        started.folder.begin(request, plan, host_facts())
+        with _ended_in_order(started):
+            yield started
 
 
 def measure(
@@ -49,42 +99,48 @@ def measure(
     out: Path | None = None,
     unverified: bool = False,
     wait: bool = True,
+    measures: Sequence[str] = ("time",),
 ) -> Ended:
-    """Verify and measure ``plan``, alone on this machine. Progress goes to stderr.
-
-    ``out``: the run folder, by default runs/TIME. ``wait``: for another run to end.
+    """Verify and measure ``plan``; see ``bench``. ``measures``: ``time``, ``memory`` or both.
 
     Raises:
-        NetdynoError: the host has too little memory, the folder cannot be written or holds a run,
-            or another netdyno is measuring and ``wait`` is False.
+        NetdynoError: the host has too little memory; or what ``bench`` raises.
     """
     _check_memory(plan, estimates)
-    found = {
-        name: environments.find(framework(name), settings)
-        for name in dict.fromkeys(cell.framework for cell in plan)
-    }
-    redact = redactor(settings, found)
-    if out:
-        refuse_existing(out)
-    with measuring(settings.lock, wait=wait, tell=say) as held:
-        folder = RunFolder(out or _new_folder(), redact)
-        held.tell(folder.path.name)
-        folder.begin(request, plan, host_facts())
-        with _ended_in_order(folder) as ending:
-            _look(folder, plan)
-            refused = {} if unverified else _verify(plan, found, settings, folder, redact)
+    with bench(request, plan, settings, out=out, wait=wait) as running:
+        if "time" in measures:
+            _look(running.folder, plan)
+        if not unverified:
+            running.refused = verify(plan, running)
+        status = "complete"
+        if "time" in measures:
             runner = Runner(
                 request,
                 plan,
-                found,
-                folder,
+                running.environments,
+                running.folder,
                 Budget(request.budget_seconds, {key: e.seconds for key, e in estimates.items()}),
-                redact,
-                refused,
+                running.redact,
+                running.refused,
                 check_work=not unverified,
             )
-            ending.status = _run(runner, estimates)
-    return Ended(folder.path, ending.status)
+            status = _run(runner, estimates)
+        if "memory" in measures:
+            _run_memory(memory_runner(request, running), plan, estimates)
+        running.status = status
+    return Ended(running.folder.path, running.status)
+
+
+def memory_runner(request: Request, running: Bench) -> MemoryRunner:
+    """For the cells of ``running``; memray is installed when it is first asked for."""
+    return MemoryRunner(
+        request,
+        running.environments,
+        running.folder,
+        running.redact,
+        lambda environment: find_or_install(environment, running.settings),
+        running.refused,
+    )
 
 
 def say(text: str) -> None:
@@ -127,13 +183,7 @@ def redactor(settings: Settings, found: dict[str, environments.Environment]) -> 
     return Redactor(folders)
 
 
-def _verify(
-    plan: Sequence[Cell],
-    found: dict[str, environments.Environment],
-    settings: Settings,
-    folder: RunFolder,
-    redact: Redactor,
-) -> dict[str, str]:
+def verify(plan: Sequence[Cell], running: Bench) -> dict[str, str]:
     """Why cells are refused, by key: those that do not compute what the reference computes."""
     to_verify = [c for c in plan if framework(c.framework).verifiable and not lacking(c)]
     if not to_verify:
@@ -151,12 +201,12 @@ def _verify(
 
     certificates = certify(
         to_verify,
-        found,
-        CertificateStore(settings.home / "certificates"),
-        Verifier(environments.find(framework("numpy"), settings), redact),
+        running.environments,
+        CertificateStore(running.settings.home / "certificates"),
+        Verifier(environments.find(framework("numpy"), running.settings), running.redact),
         started,
     )
-    folder.verified({key: certificate.summary for key, certificate in certificates.items()})
+    running.folder.verified({key: certificate.summary for key, certificate in certificates.items()})
     return {
         key: f"not verified: {certificate.reason}"
         for key, certificate in certificates.items()
@@ -164,15 +214,8 @@ def _verify(
     }
 
 
-@dataclass
-class _Ending:
-    """How a run ended: what ``run.json`` says."""
-
-    status: str = "interrupted"
-
-
 @contextmanager
-def _ended_in_order(folder: RunFolder) -> Iterator[_Ending]:
+def _ended_in_order(running: Bench) -> Iterator[None]:
     """Write how the run ended, whatever ends it; an interrupt ends it without an error.
 
     SIGTERM counts as an interrupt: batch systems send it.
@@ -181,15 +224,14 @@ def _ended_in_order(folder: RunFolder) -> Iterator[_Ending]:
     def interrupt(signum: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    ending = _Ending()
     previous = signal.signal(signal.SIGTERM, interrupt)
     try:
-        yield ending
+        yield
     except KeyboardInterrupt:
-        ending.status = "interrupted"
+        running.status = "interrupted"
     finally:
         signal.signal(signal.SIGTERM, previous)
-        folder.end(ending.status)
+        running.folder.end(running.status)
 
 
 def _run(runner: Runner, estimates: Mapping[str, CellEstimate]) -> str:
@@ -198,3 +240,13 @@ def _run(runner: Runner, estimates: Mapping[str, CellEstimate]) -> str:
     seconds = rounds * sum(e.seconds for e in estimates.values())
     with RunProgress(progress_console(), total, seconds) as progress:
         return runner.run(progress)
+
+
+def _run_memory(
+    runner: MemoryRunner, plan: Sequence[Cell], estimates: Mapping[str, CellEstimate]
+) -> None:
+    seconds = [estimates[cell.key].seconds for cell in plan]
+    with RunProgress(progress_console(), len(plan), sum(seconds)) as progress:
+        for index, cell in enumerate(plan):
+            progress.trial_started(cell, "memory", len(plan) - index, sum(seconds[index:]))
+            progress.trial_ended(runner.trial(cell, progress.event)[1])

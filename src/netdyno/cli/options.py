@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 
@@ -12,6 +12,7 @@ from netdyno.errors import NetdynoError
 from netdyno.plan.request import duration, share
 
 __all__ = [
+    "Bytes",
     "Duration",
     "ImageShape",
     "Integers",
@@ -90,6 +91,22 @@ class Share(click.ParamType[float]):
             return share(value)
         except NetdynoError as error:
             self.fail(str(error), param, ctx)
+
+
+class Bytes(click.ParamType[int]):
+    """``8GB``, ``500MB``, ``7.5GiB``, in bytes."""
+
+    name = "SIZE"
+    units: ClassVar = {"MB": 10**6, "GB": 10**9, "MiB": 2**20, "GiB": 2**30}
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?) ?([MG]i?B)", value.strip(), re.ASCII)
+        size = int(float(found.group(1)) * self.units[found.group(2)]) if found else 0
+        if not size:
+            self.fail(f"'{value}' is no size of memory: write 8GB, 500MB or 7.5GiB", param, ctx)
+        return size
 
 
 class ImageShape(click.ParamType[tuple[int, ...]]):

@@ -58,6 +58,9 @@ Examples:
     type=Share(),
     help="Go on until every ratio's 95 % interval is within ± this: 2%.",
 )
+@click.option(
+    "--memory", is_flag=True, help="Also measure each cell's memory, in a process of its own."
+)
 @click.option("--budget", type=Duration(), help="Start no trial that would end later than this.")
 @click.option("--trial-timeout", type=Duration(), help="End a trial after this. Default: 10m.")
 @click.option("--seed", type=int, help="Of weights, images and the order. Default: 1.")
@@ -74,6 +77,7 @@ def command(
     file: Path | None,
     out: Path | None,
     python: tuple[str, ...],
+    memory: bool,
     unverified: bool,
     strict: bool,
     wait: bool,
@@ -95,7 +99,16 @@ def command(
         else:
             print_plan(request, plan, estimates, console())
         return 0
-    ended = measure(request, plan, estimates, settings, out=out, unverified=unverified, wait=wait)
+    ended = measure(
+        request,
+        plan,
+        estimates,
+        settings,
+        out=out,
+        unverified=unverified,
+        wait=wait,
+        measures=("time", "memory") if memory else ("time",),
+    )
     return _report(ended, as_json, strict)
 
 

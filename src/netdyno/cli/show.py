@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from netdyno.cli.memory import show as show_memory
 from netdyno.cli.options import strict_option
 from netdyno.cli.terminal import console, print_json
 from netdyno.errors import NetdynoError
@@ -22,6 +23,9 @@ from netdyno.store.run import read_run
 def command(run: Path | None, strict: bool, as_json: bool) -> int:
     """Print the table of RUN, a run folder; by default the newest one in runs/."""
     found = read_run(run or _newest(Path("runs")))
+    if found.memory_trials and not found.trials:
+        show_memory(found, as_json)
+        return 0
     if as_json:
         print_json(summary_json(found, strict=strict))
     else:

@@ -14,7 +14,7 @@ from netdyno.environments.processes import Outcome, Processes
 from netdyno.environments.recipe import Recipe
 from netdyno.errors import NetdynoError
 
-__all__ = ["install", "installed"]
+__all__ = ["install", "installed", "why_pip_failed"]
 
 _DOWNLOAD = re.compile(r"Downloading (\S+?)(?:-py|-cp|\.tar|\.zip)\S* \(([\d.]+) (MB|GB)\)")
 _WORTH_REPORTING_MB = 50.0
@@ -66,7 +66,9 @@ def install(
     if done.ok:
         return
     if not _only_cuda(done, recipe):
-        raise NetdynoError(f"pip could not install {' '.join(recipe.requirements)}{_why(done)}")
+        raise NetdynoError(
+            f"pip could not install {' '.join(recipe.requirements)}{why_pip_failed(done)}"
+        )
     uv = uv_executable() if recipe.torch_backend else None
     if uv is None:
         raise NetdynoError(_no_cpu_build(recipe, ""))
@@ -103,7 +105,7 @@ def _only_cuda(done: Outcome, recipe: Recipe) -> bool:
     return any(f"{name}<0" in text for name in recipe.forbidden)
 
 
-def _why(done: Outcome) -> str:
+def why_pip_failed(done: Outcome) -> str:
     text = "\n".join(done.lines)
     advice = next((words for pattern, words in _ADVICE if re.search(pattern, text)), "")
     return f": {advice}. It said:{done.tail(6)}" if advice else f". It said:{done.tail(6)}"

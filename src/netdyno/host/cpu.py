@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["Cpu", "cpu", "memory_bytes", "parse_cpu_max", "parse_cpuinfo"]
+__all__ = ["Cpu", "available_bytes", "cpu", "memory_bytes", "parse_cpu_max", "parse_cpuinfo"]
 
 _CGROUP = Path("/sys/fs/cgroup")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -51,6 +51,15 @@ def memory_bytes() -> int:
     total = int(psutil.virtual_memory().total)
     limit = _read(_CGROUP / "memory.max").strip()
     return min(total, int(limit)) if limit.isdigit() else total
+
+
+def available_bytes() -> int:
+    """Memory that could be taken now without anybody being swapped out."""
+    free = int(psutil.virtual_memory().available)
+    limit, used = (_read(_CGROUP / name).strip() for name in ("memory.max", "memory.current"))
+    if limit.isdigit() and used.isdigit():
+        free = min(free, max(0, int(limit) - int(used)))
+    return free
 
 
 def parse_cpuinfo(text: str) -> tuple[str, frozenset[str]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from netdyno.plan.cell import Cell
 from netdyno.plan.sampling import SAMPLING
 from netdyno_worker.protocol import HYPERPARAMETERS
 
-__all__ = ["PHASES", "TIMED", "job"]
+__all__ = ["MEMORY_OF", "MEMORY_PHASES", "PHASES", "TIMED", "job", "memory_job"]
 
 # What each phase's timed region holds, in the order in which phases are measured. It stands in
 # run.json: figures of another region are never compared with these, so change the words with it.
@@ -20,6 +21,16 @@ TIMED = {
     "train_step": "forward, backward, SGD update with momentum and weight decay of every parameter",
 }
 PHASES = tuple(TIMED)
+
+# The same for trials that measure memory, least first: what a phase leaves in caches is then no
+# more than what the next one needs.
+MEMORY_OF = {
+    "forward": "forward pass in training mode with its loss, of which nothing is kept for a "
+    "backward pass",
+    "forward_backward": TIMED["forward_backward"],
+    "train_step": TIMED["train_step"],
+}
+MEMORY_PHASES = tuple(MEMORY_OF)
 
 
 def job(
@@ -41,4 +52,25 @@ def job(
         "phases": [phase for phase in PHASES if phase in phases],
         "sampling": vars(SAMPLING),
         "check_work": check_work,
+    }
+
+
+def memory_job(
+    cell: Cell,
+    seed: int,
+    *,
+    phases: Sequence[str] = MEMORY_PHASES,
+    instrument: Path | None = None,
+    problem: str = "",
+    limit_bytes: int | None = None,
+) -> dict[str, Any]:
+    """A trial that measures memory and no time; see ``MemoryRequest`` of the worker's protocol."""
+    return {
+        **job(cell, seed),
+        "phases": [phase for phase in MEMORY_PHASES if phase in phases],
+        "memory": {
+            "instrument": str(instrument) if instrument else None,
+            "problem": problem,
+            "limit_bytes": limit_bytes,
+        },
     }

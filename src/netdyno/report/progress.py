@@ -50,21 +50,25 @@ class RunProgress:
         self._bar.stop()
 
     def trial_started(
-        self, cell: Cell, round_number: int, left_trials: int, left_seconds: float
+        self, cell: Cell, turn: int | str, left_trials: int, left_seconds: float
     ) -> None:
-        """``left_…``: of the run, this trial included, as far as can be told now."""
+        """``turn``: the number of the round, or what is measured if there are none.
+
+        ``left_…``: of the run, this trial included, as far as can be told now.
+        """
         self._trials = self._done + left_trials
         self._left = left_seconds
         self._label = (
-            f"round {round_number}: {cell.framework} {cell.mode}, {cell.network_spec} "
-            f"b{cell.batch_size}"
+            f"{turn if isinstance(turn, str) else f'round {turn}'}: {cell.framework} {cell.mode}, "
+            f"{cell.network_spec} b{cell.batch_size}"
         )
         self._bar.update(
             self._task, description=self._label, total=self._trials, left=_left(left_seconds)
         )
 
     def event(self, event: dict[str, Any]) -> None:
-        if event.get("event") == "block" and event.get("kind") == "first":
+        # The first block of a phase that is timed, all that there is of one that is not.
+        if event.get("kind") == "first" or event.get("event") == "memory":
             phase = PHASE_NAMES.get(str(event.get("phase")), "")
             self._bar.update(self._task, description=f"{self._label}: {phase}")
 

@@ -25,6 +25,7 @@ class Row:
     ``verified``: it was held against the reference before it was timed, and passed.
     ``system_share`` and ``minor_faults`` belong to forward+backward: how much of the processor
     time the kernel took, and how many pages it mapped in each iteration.
+    ``internal_bytes`` and ``total_bytes``: memory of forward+backward, from a trial of its own.
     ``disturbed``: blocks of all phases that are left out, by reason. ``place``: where the cell
     stands among those it may be ranked with. ``advice``: what to mind, and what to do about it.
     """
@@ -42,6 +43,8 @@ class Row:
     verified: bool
     trials: Mapping[str, int]
     reason: str
+    internal_bytes: int | None
+    total_bytes: int | None
     disturbed: Mapping[str, int]
     place: Place
     advice: tuple[str, ...]
@@ -74,7 +77,9 @@ def _row(run: Run, cell: Mapping[str, Any], verified: bool, place: Place) -> Row
     system = sum(block.system_seconds for block in blocks)
     busy = system + sum(block.user_seconds for block in blocks)
     firsts = [block.seconds for trial in good for block in trial.of("forward_backward", "first")]
-    bad = [trial for trial in trials if trial.status != "ok"]
+    of_memory = [trial for trial in run.memory_trials if trial.cell == key]
+    bad = [trial for trial in [*trials, *of_memory] if trial.status != "ok"]
+    memory = of_memory[-1].memory.get("forward_backward") if of_memory else None
     return Row(
         cell=cell,
         forward=forward,
@@ -89,6 +94,8 @@ def _row(run: Run, cell: Mapping[str, Any], verified: bool, place: Place) -> Row
         verified=verified,
         trials=Counter(trial.status for trial in trials),
         reason=bad[0].reason if bad else "",
+        internal_bytes=memory.internal_bytes if memory else None,
+        total_bytes=memory.total_bytes if memory else None,
         disturbed=run.disturbed(key),
         place=place,
         advice=tuple(advice(run, key)),

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from netdyno.comparability import differences_summary, fingerprint_of
 from netdyno.frameworks import frameworks
+from netdyno.report.memory_table import megabytes
 from netdyno.report.ranking import groups
 from netdyno.report.summary import Row, summary
 from netdyno.stats.estimate import Estimate
@@ -51,8 +52,10 @@ def _standing(row: Row) -> float:
 
 def _table(rows: Sequence[Row], console: Console) -> Table:
     """With as many columns as ``console`` is wide enough for."""
+    empty = () if any(row.internal_bytes is not None for row in rows) else (INTERNAL,)
     for count in range(len(DROPPED_FIRST) + 1):
-        table = _with_columns(rows, [c for c in COLUMNS if c not in DROPPED_FIRST[:count]])
+        dropped = (*empty, *DROPPED_FIRST[:count])
+        table = _with_columns(rows, [c for c in COLUMNS if c not in dropped])
         unlimited = console.options.update(max_width=1000)
         if Measurement.get(console, unlimited, table).maximum <= console.width:
             break
@@ -164,6 +167,12 @@ def _trials(row: Row) -> str:
     return ", ".join(parts)
 
 
+def _internal(row: Row) -> str:
+    return megabytes(row.internal_bytes)
+
+
+# Of forward+backward; only where `--memory` asked for it.
+INTERNAL = "internal\nMB"
 COLUMNS: dict[str, Callable[[Row], str]] = {
     "forward\nms": lambda row: _ms(row.forward),
     "backward*\nms": _backward,
@@ -171,6 +180,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "times the\nfastest": _ratio,
     "train step\nms": lambda row: _ms(row.train_step),
     "images\n/s": lambda row: _rate(row.images_per_second),
+    INTERNAL: _internal,
     "first\niter. s": _first,
     "faults\n/iter.": _faults,
     "trials": _trials,

@@ -22,11 +22,15 @@ __all__ = ["Block", "Run", "Trial", "read_run"]
 
 @dataclass(frozen=True)
 class Run:
-    """``data`` is ``run.json``; ``cells`` are its cells' axes by key, in the order asked."""
+    """``data`` is ``run.json``; ``cells`` are its cells' axes by key, in the order asked.
+
+    ``trials`` measured time, ``memory_trials`` memory: never one both.
+    """
 
     path: Path
     data: Mapping[str, Any]
     trials: tuple[Trial, ...]
+    memory_trials: tuple[Trial, ...] = ()
 
     @property
     def cells(self) -> dict[str, Mapping[str, Any]]:
@@ -84,4 +88,10 @@ def read_run(path: Path) -> Run:
             f"{file} has schema {data['schema']}, this netdyno reads up to {SCHEMA}: update netdyno"
         )
     read = [read_trial(p, data) for p in sorted((file.parent / "trials").glob("*.jsonl"))]
-    return Run(file.parent, data, tuple(trial for trial in read if trial))
+    trials = [trial for trial in read if trial]
+    return Run(
+        file.parent,
+        data,
+        tuple(trial for trial in trials if trial.measures == "time"),
+        tuple(trial for trial in trials if trial.measures == "memory"),
+    )

@@ -17,7 +17,7 @@ from netdyno import __version__
 from netdyno.errors import NetdynoError
 from netdyno.outcome import Outcome
 from netdyno.plan.cell import Cell
-from netdyno.plan.job import TIMED
+from netdyno.plan.job import MEMORY_OF, TIMED
 from netdyno.plan.request import Request
 from netdyno_worker.protocol import HYPERPARAMETERS
 
@@ -85,10 +85,21 @@ class RunFolder:
             "request": request.to_json(),
             "hyperparameters": HYPERPARAMETERS._asdict(),
             "phases": TIMED,
+            "memory_of": MEMORY_OF,
             "host": dict(host),
             "networks": networks,
             "cells": [cell.to_json() for cell in cells],
         }
+        self._write()
+
+    def search_begins(self, **how: Any) -> None:
+        """Keep that this run looks for the largest batch, and within what."""
+        self.data["max_batch"] = how
+        self._write()
+
+    def add_cell(self, cell: Cell) -> None:
+        """One that nobody could foresee: the next batch size of a search."""
+        self.data["cells"].append(cell.to_json())
         self._write()
 
     def conditions(self, conditions: Mapping[str, Any]) -> None:
@@ -110,8 +121,8 @@ class RunFolder:
         text = json.dumps(self.data, indent=1, allow_nan=False) + "\n"
         _replace(self.path / "run.json", text)
 
-    def new_trial(self, cell: Cell, round_number: int) -> Path:
-        """A new events file, begun with what it is about."""
+    def new_trial(self, cell: Cell, round_number: int, measures: str = "time") -> Path:
+        """A new events file, begun with what it is about. ``measures``: ``time`` or ``memory``."""
         self._count += 1
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", f"{cell.framework}-{cell.mode}-{cell.network_spec}")
         path = self.path / "trials" / f"{self._count:04d}-r{round_number}-{slug}.jsonl"
@@ -120,6 +131,7 @@ class RunFolder:
             "schema": SCHEMA,
             "cell": cell.key,
             "round": round_number,
+            "measures": measures,
             "started": now(),
         }
         path.write_text(json.dumps(event) + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from netdyno.errors import NetdynoError
+from netdyno.memory.measured import PhaseMemory, phase_memory
 from netdyno.redact import printable
 from netdyno.stats.block import Block, GpuSample
 from netdyno.stats.disturbance import Disturbance, Room, disturbances
@@ -34,7 +35,8 @@ class Trial:
     """``status`` is that of ``Outcome``, or ``interrupted`` where no end was written.
 
     ``mhz`` is the processor's clock at the end of each phase, where the system tells it;
-    ``seconds_taken`` by the whole process.
+    ``seconds_taken`` by the whole process. ``memory``: of a trial that measured memory, and no
+    time, by phase.
     """
 
     cell: str
@@ -47,6 +49,8 @@ class Trial:
     room: Room = field(default_factory=Room)
     mhz: Mapping[str, float] = field(default_factory=dict)
     seconds_taken: float = 0.0
+    measures: str = "time"
+    memory: Mapping[str, PhaseMemory] = field(default_factory=dict)
 
     def of(self, phase: str, kind: str = "sample") -> list[Block]:
         return [block for block in self.blocks if block.phase == phase and block.kind == kind]
@@ -108,6 +112,10 @@ def trial_of(events: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> Tri
         room=_room(head["cell"], run, machine[-1] if machine else {}),
         mhz={phase: mhz for phase, mhz in clocks.items() if mhz is not None},
         seconds_taken=_number(end.get("seconds")) or 0.0,
+        measures=str(head.get("measures", "time")),
+        memory={
+            str(event.get("phase")): phase_memory(event) for event in by_name.get("memory", ())
+        },
     )
 
 
