@@ -13,17 +13,19 @@ from tests.integration.memory.trials import PHASES, memory_of
 
 pytestmark = pytest.mark.integration
 
-BATCH_SIZE = 32
+BATCH_SIZE = 64
 UNITS = (16384, 8192)
 
 
 def convolutions() -> Network:
+    """The dense layer is too small for MKL to take more than a trace, which memray sees alone."""
     net = Builder((8, 32, 32))
     net.conv("c1", 16, 3, padding=1)
     net.relu()
     net.pool("p1", "max", 2, 2)
     net.conv("c2", 32, 3, padding=1)
     net.relu()
+    net.pool("p2", "average", 16, 1)
     net.flatten()
     net.dense("d", 10)
     net.loss()
@@ -52,7 +54,8 @@ def test_both_figures_agree(tmp_path: Path, mode: str) -> None:
             told = event["internal_bytes"]
             assert event["observed_problem"] == ""
             assert event["kind"] == "allocator peak"
-            assert event["observed_bytes"] == pytest.approx(told, rel=0.1), (size, phase)
+            seen = event["observed_bytes"]
+            assert 0.99 * told < seen < 1.1 * told, (size, phase)
         forward, backward, step = (events[phase]["internal_bytes"] for phase in PHASES)
         # A max pooling that keeps positions may need less than the bound, but not by this much.
         assert backward > 0.8 * lower_bound(convolutions(), batch_size=size, training=True)
