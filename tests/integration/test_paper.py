@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -45,14 +45,14 @@ def test_four_strategies() -> None:
     for phase in PHASES:  # far apart: what is switched off is off
         sizes = [found["alexnet", phase, strategy] for strategy in STRATEGIES]
         assert sizes == sorted(sizes, reverse=True)
-        assert min(a - b for a, b in zip(sizes, sizes[1:], strict=False)) > 10 * ROUNDING_GIB
+        assert min(a - b for a, b in pairwise(sizes)) > 10 * ROUNDING_GIB
 
 
 @pytest.mark.usefixtures("alexnet")
 def test_a_compiler_that_fails_costs_what_needs_it(tmp_path: Path) -> None:
     broken = tmp_path / "cxx"
     broken.write_text(f"#!{sys.executable}\nraise SystemExit('no_inplace.cc: error: no headers')\n")
-    os.chmod(broken, 0o755)
+    broken.chmod(0o755)
     found, reasons = mxnet_plans(
         2, environment_of("mxnet"), Compiler(str(broken), "broken"), Redactor({})
     )

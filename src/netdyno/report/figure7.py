@@ -164,11 +164,11 @@ def _agreement(figure: Figure7) -> list[str]:
 
 def _causes(figure: Figure7, causes: Sequence[Cause]) -> list[str]:
     names = " / ".join(networks())
+    images = images_gradient_gib(figure.batch_size)
     lines = [
         f"from 2015 to 1.9, forward+backward, one rule at a time, GiB ({names}):",
         *(f"  {cause.kind} {_why(cause)}: {_numbers(cause)}" for cause in causes),
-        f"all hold a gradient of the images in training, {images_gradient_gib(figure.batch_size):.3f} "
-        "GiB, which nobody asks for",
+        f"all hold a gradient of the images in training, {images:.3f} GiB, which nobody asks for",
     ]
     return lines if causes else lines[-1:]
 

@@ -17,10 +17,9 @@ from netdyno_worker.protocol import Job
 # Of the profiler's tables.
 KILOBYTE = 1000
 
-REMARK = (
-    "with the temporary space of operators, which MXNet's static plan leaves out; "
-    "without what oneDNN takes for itself"
-)
+WITH = "with the temporary space of operators, which MXNet's static plan leaves out"
+# Its own copies of weights and other arrays, in another layout, while an operator runs.
+WITHOUT = "without what oneDNN takes for itself"
 
 
 class Memory(Plain):
@@ -42,7 +41,6 @@ class Memory(Plain):
     def __init__(self, adapter: Base, job: Job) -> None:
         assert isinstance(adapter, Adapter)
         super().__init__(adapter, job)
-        self.mx = adapter.mx
         self.passes: Any = {"symbol": _Executor, "hybrid": _Block}[job.mode](adapter)
         self.adapter.synchronize()
         # From here on: what was allocated before is in no count.
@@ -63,7 +61,7 @@ class Memory(Plain):
             peak - state - self.passes.output_bytes,
             "allocator peak",
             "mxnet.profiler, {}".format(self.count.name),
-            REMARK,
+            "{}; {}".format(WITH, WITHOUT) if self.job.device == "cpu" else WITH,
         )
 
     def foreign_bytes(self, phase: str) -> int:
@@ -72,7 +70,7 @@ class Memory(Plain):
 
 
 class _Executor:
-    """Binds over the arrays that there are: what is allocated is the plan, with the outputs."""
+    """Binds over the arrays that are there: what a run allocates is the plan, with the outputs."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
@@ -123,27 +121,22 @@ class _Block:
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
-        self.block, self.images, self.labels = (
-            adapter.run.block,
-            adapter.run.images,
-            adapter.run.labels,
-        )
         self.output_bytes = 0
 
     def run(self, phase: str) -> None:
         self._pass(phase)
-        self.block._clear_cached_op()
+        self.adapter.run.block._clear_cached_op()
         self.adapter.synchronize()
 
     def _pass(self, phase: str) -> None:
-        autograd = self.adapter.mx.autograd
+        autograd, run = self.adapter.mx.autograd, self.adapter.run
         with autograd.train_mode() if phase == "forward" else autograd.record():
-            outputs = self.block(self.images, self.labels)
+            outputs = run.block(run.images, run.labels)
         self.output_bytes = _bytes(outputs)
         if phase != "forward":
             outputs[1].backward()
         if phase == "train_step":
-            self.adapter.run.update()
+            run.update()
         self.adapter.synchronize()
 
     def optimizer_bytes(self) -> int:

@@ -68,13 +68,15 @@ class Planner:
         # Never written: their pages are never there.
         arguments = [self.mx.nd.empty(shape) for shape in shapes]
         states = [self.mx.nd.empty(shape) for shape in state_shapes]
-        wanted = [name for name in names if training and name not in batch]
+        wanted = {
+            name: self.mx.nd.empty(shape)
+            for name, shape in zip(names, shapes)
+            if training and name not in batch
+        }
         return self.symbol.bind(
             self.mx.cpu(),
             args=arguments,
-            args_grad={
-                name: self.mx.nd.empty(shape) for name, shape in zip(names, shapes) if name in wanted
-            },
+            args_grad=wanted,
             grad_req={name: "write" if name in wanted else "null" for name in names},
             aux_states=states,
         )
