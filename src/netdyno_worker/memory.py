@@ -111,9 +111,7 @@ def measure(memory: Memory, job: Job, events: Events, device: DeviceMemory) -> N
             None, "what is allocated on a GPU is not seen from here"
         )
     pid = memory.adapter.process_id
-    # The least first (it is the order of their names): what a framework keeps of a pass for later
-    # ones must not be larger than those need.
-    for phase in sorted(job.phases):
+    for phase in job.phases:
         memory.begin(phase)
         for _ in range(WARM_UP):
             memory.run(phase)
