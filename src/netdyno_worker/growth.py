@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from typing import Callable, Optional
 
 from netdyno_worker import resident
@@ -14,8 +16,9 @@ SLACK_BYTES = 2**20
 class Growth(Instrument):
     """How far a process' resident size rises above where it was before the work.
 
-    It counts pages that are touched. Blocks that were given back before must have left the process
-    (see MALLOC in frameworks/torch7/memory.py), and the work must leave nothing behind.
+    It counts pages that are touched. Blocks that were given back before must have left the process:
+    this one is made to give them back, another must do so by itself (see MALLOC in
+    frameworks/torch7/memory.py). What the work leaves behind is in the peak too.
     """
 
     def __init__(self, process_id: Optional[int]) -> None:
@@ -28,6 +31,8 @@ class Growth(Instrument):
             self.problem = "the system does not let the peak of the resident size begin anew"
 
     def watch(self, work: Callable[[], None]) -> Seen:
+        if self._pid is None:
+            _trim()
         before = self._told(resident.now_bytes)
         resident.reset_peak(self._pid)
         work()
@@ -39,3 +44,9 @@ class Growth(Instrument):
         if found is None:
             raise RuntimeError("the process that is watched has gone")
         return found
+
+
+def _trim() -> None:
+    """Let glibc give back what it keeps of freed memory: the work would find it there."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

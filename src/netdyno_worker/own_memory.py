@@ -6,7 +6,8 @@ from typing import Any, List, Tuple
 
 import numpy as np
 
-from netdyno_worker import allocations, resident
+from netdyno_worker import allocations
+from netdyno_worker.growth import Growth
 from netdyno_worker.memory import WARM_UP, Reported
 from netdyno_worker.own_model import OwnModel
 
@@ -34,14 +35,19 @@ def internal_memory(own: OwnModel, batch: Tuple[Any, Any], device: str) -> Repor
 
 
 def _by_the_process(own: OwnModel, batch: Tuple[Any, Any]) -> Reported:
-    kept: List[np.ndarray] = []
-    expected = allocations.KNOWN_BYTES + allocations.KEPT_BYTES
-    known = resident.growth_bytes(lambda: allocations.known_work(kept))
-    if known is None or abs(known - expected) > SLACK_BYTES:
+    instrument = Growth(None)
+    if instrument.problem or not _finds_what_is_known(instrument):
         return Reported(None, "", "", "neither memray nor this system can tell: install memray")
     return Reported(
-        resident.growth_bytes(lambda: own.whole_pass(batch)),
+        instrument.watch(lambda: own.whole_pass(batch)).peak_bytes,
         "process peak",
-        "growth of the resident set",
+        instrument.source,
         "pages that were touched, gradients that are made anew among them",
     )
+
+
+def _finds_what_is_known(instrument: Growth) -> bool:
+    kept: List[np.ndarray] = []
+    expected = allocations.KNOWN_BYTES + allocations.KEPT_BYTES
+    seen = instrument.watch(lambda: allocations.known_work(kept))
+    return abs(seen.peak_bytes - expected) <= SLACK_BYTES

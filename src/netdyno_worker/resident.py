@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-from typing import Callable, Optional
+from typing import Optional
 
 # Of /proc/PID/clear_refs: the peak of the resident size begins anew (proc(5)).
 RESET_PEAK = "5"
-# By how much the two figures may differ right after it: Linux counts pages by thread.
-SLACK_BYTES = 2**20
 
 
 def reset_peak(process_id: Optional[int] = None) -> None:
@@ -25,25 +22,6 @@ def peak_bytes(process_id: Optional[int] = None) -> Optional[int]:
 
 def now_bytes(process_id: Optional[int] = None) -> Optional[int]:
     return _field("VmRSS", process_id)
-
-
-def growth_bytes(work: Callable[[], None]) -> Optional[int]:
-    """By how much ``work`` raises the resident size of this process at most.
-
-    None where the peak cannot begin anew, or the C library is not glibc: what it keeps of memory
-    that was freed must be given back first, or ``work`` would find it there.
-    """
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError, TypeError):
-        return None
-    reset_peak()
-    before, start = peak_bytes(), now_bytes()
-    work()
-    peak = peak_bytes()
-    if before is None or start is None or peak is None or before - start > SLACK_BYTES:
-        return None
-    return peak - start
 
 
 def _field(name: str, process_id: Optional[int]) -> Optional[int]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from netdyno_worker import allocations, own_memory, resident
+from netdyno_worker import allocations, own_memory
+from netdyno_worker.growth import Growth
 from netdyno_worker.memory import Reported
 
 MEGABYTE = 10**6
@@ -57,19 +59,16 @@ def test_the_process_without_memray(monkeypatch: pytest.MonkeyPatch, megabytes: 
 
 def test_a_process_that_tells_wrong_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     without_memray(monkeypatch)
-    real = resident.growth_bytes
-    monkeypatch.setattr(resident, "growth_bytes", lambda work: (real(work) or 0) // 2)
+    real = Growth.watch
+
+    def half(self: Growth, work: Callable[[], None]) -> Any:
+        seen = real(self, work)
+        return seen._replace(peak_bytes=seen.peak_bytes // 2)
+
+    monkeypatch.setattr(Growth, "watch", half)
     found = own_memory.internal_memory(own(), (), "cpu")
     assert found.bytes is None
     assert "install memray" in found.remark
-
-
-def test_growth_is_unknown_where_the_peak_does_not_begin_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    np.ones(200 * MEGABYTE, np.uint8)  # the peak, from now on
-    monkeypatch.setattr(resident, "reset_peak", lambda: None)
-    assert resident.growth_bytes(lambda: None) is None
 
 
 def test_memray_in_use_already_is_a_problem_and_no_error() -> None:
