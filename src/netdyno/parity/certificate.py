@@ -32,7 +32,14 @@ COMPUTES = (
     "weights.py",
 )
 # Of a framework's folder, what no check runs through.
-MEASURES_ONLY = ("memory.py", "memory.lua", "own_model.py", "plan.py")
+MEASURES_ONLY = (
+    "allocator_trace.py",
+    "memory.lua",
+    "memory.py",
+    "own_model.py",
+    "plan.py",
+    "traced.py",
+)
 
 # Name and version of everything installed, and the files of the framework's own folder, which may
 # be a build that was never installed (Caffe's): without importing any of it.
