@@ -7,6 +7,7 @@ without anybody having to say which they are.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import tempfile
@@ -14,6 +15,8 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 
 import numpy as np
 
+# The folder of a memray that this Python has itself.
+INSTALLED = ""
 # What is held against a known answer before the instrument is believed.
 KNOWN_BYTES = 10 * 2**20
 KEPT_BYTES = 3 * 2**20
@@ -37,6 +40,7 @@ class Seen(NamedTuple):
 class Instrument:
     """memray, from a folder of its own, which holds nothing that the framework could import.
 
+    Or from where this Python has it, if ``folder`` is INSTALLED.
     ``problem`` says why it cannot be used; empty if it can.
     """
 
@@ -47,9 +51,10 @@ class Instrument:
             self.problem = problem or "no instrument was given"
             return
         # Last, so that nothing in it hides what is installed. It stays: memray imports late.
-        sys.path.append(folder)
+        if folder != INSTALLED:
+            sys.path.append(folder)
         try:
-            import memray
+            memray = importlib.import_module("memray")
         except Exception as error:  # it is compiled for one Python and one libc
             self.problem = "memray cannot be imported: {}".format(error)
             return
@@ -73,20 +78,24 @@ class Instrument:
 
     def _calibrate(self) -> str:
         """What is wrong with it: it must find the peak of blocks of known size."""
-        kept = []
-
-        def work() -> None:
-            first = np.ones(KNOWN_BYTES // 2, np.uint8)
-            kept.append(np.ones(KEPT_BYTES, np.uint8))
-            second = np.ones(KNOWN_BYTES // 2, np.uint8)
-            del first, second
-
-        seen = self.watch(work)
+        kept: List[np.ndarray] = []
+        try:
+            seen = self.watch(lambda: known_work(kept))
+        except RuntimeError as error:  # this process is run under memray already
+            return "memray cannot be used: {}".format(error)
         if abs(seen.peak_bytes - KNOWN_BYTES) > SLACK_BYTES or seen.kept_bytes < KEPT_BYTES:
             return "memray finds {} bytes where {} were allocated".format(
                 seen.peak_bytes, KNOWN_BYTES
             )
         return ""
+
+
+def known_work(kept: List[np.ndarray]) -> None:
+    """Allocate and free blocks of KNOWN_BYTES; put one of KEPT_BYTES into ``kept`` meanwhile."""
+    first = np.ones(KNOWN_BYTES // 2, np.uint8)
+    kept.append(np.ones(KEPT_BYTES, np.uint8))
+    second = np.ones(KNOWN_BYTES // 2, np.uint8)
+    del first, second
 
 
 def account(records: Iterable[Tuple[int, int, bool]]) -> Seen:
@@ -120,6 +129,6 @@ def _largest(changes: List[Tuple[int, int]], until: int) -> List[int]:
             break
         if change > 0:
             sizes.append(change)
-        else:
+        elif change < 0:  # a block of no bytes is none
             sizes.remove(-change)
     return sorted(sizes, reverse=True)[:LARGEST]

@@ -27,6 +27,8 @@ from typing import (
 )
 
 from netdyno_worker import clock, frameworks, loop
+from netdyno_worker.memory import Reported
+from netdyno_worker.own_memory import internal_memory
 from netdyno_worker.own_model import EvaluationError, OwnModel
 from netdyno_worker.protocol import Sampling, finite
 
@@ -55,7 +57,7 @@ def evaluate_framework(
     passes: int = 1,
     phase_seconds: float = 2.0,
 ) -> Dict[str, Any]:
-    """Measure how fast ``model`` trains, and leave it as it was.
+    """Measure how fast ``model`` trains, and in how much memory; leave it as it was.
 
     Args:
         model: a ``torch.nn.Module``; a Keras model or ``tf.Module``; a Gluon ``Block``; or, for
@@ -75,9 +77,12 @@ def evaluate_framework(
         ``forward_backward_time``: seconds of one forward and backward pass of a full batch that is
         on the device already, median over synchronized blocks. ``epoch_time``: seconds of one
         training pass: loading, transfer, forward, backward and SGD update of every batch.
-        ``memory_mb``: None, it is not measured yet. Beside them ``framework``, ``device``,
-        ``batch_size``, ``batches`` and ``images`` of a pass, and ``loss``, that of the last batch,
-        None if it is not finite.
+        ``memory_mb``: MB (10^6 bytes) of internal memory of one forward and backward pass of a
+        full batch: the peak of what it allocates beyond inputs, parameters, their gradients and
+        outputs; None if nothing could tell it. ``memory_source``: what told it, and what it leaves
+        out, or why there is none. Beside them ``framework``, ``device``, ``batch_size``,
+        ``batches`` and ``images`` of a pass, and ``loss``, that of the last batch, None if it is
+        not finite.
 
     Raises:
         EvaluationError: an argument is wrong. What the model or the loader raises comes through.
@@ -87,7 +92,8 @@ def evaluate_framework(
     framework, kind = _framework_of(model)
     _check_arguments(data_loader, batch_size, passes, phase_seconds)
     _check_loss(kind, loss, parameters)
-    own = kind(model, _device_name(device), loss, parameters)
+    name = _device_name(device)
+    own = kind(model, name, loss, parameters)
     batches = _Batches(data_loader, batch_size, loss is None and not kind.is_function)
     cached = [own.put(*pair) for pair in batches.first(CACHED_BATCHES)]
     own.snapshot(cached[0])
@@ -95,12 +101,15 @@ def evaluate_framework(
         seconds = time_forward_backward(own, cached, phase_seconds)
         done = time_passes(own, batches, cached[0], passes)
         last_loss = own.loss()
+        # Last: passes that are watched must not be timed, nor disturb those that are.
+        memory = _memory(own, cached[0], name)
     finally:
         own.restore()
     return {
         "forward_backward_time": seconds,
-        "memory_mb": None,
+        "memory_mb": None if memory.bytes is None else memory.bytes / 1e6,
         "epoch_time": statistics.mean(each.seconds for each in done),
+        "memory_source": _source(memory),
         "framework": framework,
         "device": str(device),
         "batch_size": batch_size,
@@ -108,6 +117,20 @@ def evaluate_framework(
         "images": done[-1].images,
         "loss": finite(last_loss),
     }
+
+
+def _memory(own: OwnModel, batch: Tuple[Any, Any], device: str) -> Reported:
+    try:
+        return internal_memory(own, batch, device)
+    except Exception as error:  # the times have been measured: they are not lost over this
+        own.synchronize()
+        return Reported(None, "", "", "{}: {}".format(type(error).__name__, error))
+
+
+def _source(memory: Reported) -> str:
+    """Such as ``static plan, SOURCE: what it leaves out``."""
+    told = ", ".join(part for part in (memory.kind, memory.source) if part)
+    return ": ".join(part for part in (told, memory.remark) if part)
 
 
 def time_forward_backward(

@@ -78,6 +78,10 @@ class Memory:
         """
         return 0
 
+    def other_instrument(self) -> allocations.Instrument:
+        """What watches ``run`` where it is not ``observable``."""
+        return allocations.Instrument(None, "another process does the work")
+
     def reported(self, phase: str) -> Reported:
         """What the framework tells of ``phase``; it may run passes."""
         return Reported(None, "", "", "it tells nothing of its memory")
@@ -101,7 +105,7 @@ def measure(memory: Memory, job: Job, events: Events, device: DeviceMemory) -> N
     assert request is not None
     instrument = allocations.Instrument(request.instrument, request.problem)
     if not memory.observable:
-        instrument = allocations.Instrument(None, "another process does the work")
+        instrument = memory.other_instrument()
     elif job.device != "cpu":
         instrument = allocations.Instrument(
             None, "what is allocated on a GPU is not seen from here"

@@ -12,6 +12,8 @@ from typing import Any, Callable, FrozenSet, Optional, Set, Tuple
 
 import numpy as np
 
+from netdyno_worker.memory import Reported
+
 
 class EvaluationError(ValueError):
     """Something given to ``evaluate_framework`` is wrong: one line, what and what to do."""
@@ -22,7 +24,8 @@ class OwnModel(abc.ABC):
 
     Order of calls: ``accepts``, the constructor, ``put``, ``snapshot``, then any of
     ``forward_backward`` and ``train_step``, each of which may return before the work is done, and
-    ``synchronize``, which may not; at last ``restore``. No clock is read here.
+    ``synchronize``, which may not, and then ``reported`` and ``whole_pass``; at last ``restore``.
+    No clock is read here.
 
     ``title`` is the framework's name in messages. ``roots`` are the top-level modules that its
     models are defined in. ``is_function``: the model is itself the loss, and its parameters are
@@ -74,6 +77,21 @@ class OwnModel(abc.ABC):
     @abc.abstractmethod
     def loss(self) -> float:
         """Of the last call."""
+
+    def reported(self, batch: Tuple[Any, Any]) -> Optional[Reported]:
+        """Internal memory of ``forward_backward`` as the framework tells it; None if it does not.
+
+        It may run passes.
+        """
+        return None
+
+    def whole_pass(self, batch: Tuple[Any, Any]) -> None:
+        """``forward_backward`` to its end, with all that it takes given back before it returns.
+
+        A framework that makes its plan once and keeps it makes it here, and drops it.
+        """
+        self.forward_backward(batch)
+        self.synchronize()
 
     @abc.abstractmethod
     def restore(self) -> None:

@@ -66,6 +66,20 @@ class MemoryRequest(NamedTuple):
     limit_bytes: Optional[int] = None
 
 
+class PlanRequest(NamedTuple):
+    """What a trial that reads the framework's own memory plan, and runs nothing, is told.
+
+    ``in_place`` and ``share``: the strategy; see netdyno.memory.plan. ``compiler``: the command of
+    a C++ compiler, for a framework that must be told from within; None for none. ``folder``: where
+    what is compiled is kept for other trials.
+    """
+
+    in_place: bool
+    share: bool
+    compiler: Optional[List[str]] = None
+    folder: str = ""
+
+
 class Job(NamedTuple):
     """One trial: one cell, measured once by one fresh process.
 
@@ -73,6 +87,8 @@ class Job(NamedTuple):
     measured: what the cell computes is written to files (see compute.py). With ``check_work`` the
     trial is asked, after its timed blocks, whether they did their work (see work.py). With
     ``memory`` nothing is timed: it is the memory of each phase that is measured (see memory.py).
+    With ``plan`` nothing is run: the framework's own memory plan of each phase is read, by
+    ``Planner`` of ``frameworks/<name>/plan.py``.
     """
 
     framework: str
@@ -92,6 +108,7 @@ class Job(NamedTuple):
     check_work: bool = False
     memory: Optional[MemoryRequest] = None
     autotune: bool = True
+    plan: Optional[PlanRequest] = None
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Job":
@@ -109,6 +126,8 @@ class Job(NamedTuple):
         ]
         if data.get("memory") is not None:
             values["memory"] = MemoryRequest(**data["memory"])
+        if data.get("plan") is not None:
+            values["plan"] = PlanRequest(**data["plan"])
         return cls(**values)
 
     @classmethod

@@ -79,6 +79,10 @@ def run(job: Job, events: Events) -> None:
             events.emit("check", name=check.name, **_compute(cls, check, job))
         events.emit("finished")
         return
+    if job.plan:
+        _read_plan(job, events)
+        events.emit("finished")
+        return
     adapter = cls(job)
     events.emit("built", seconds=round(clock.now() - start, 6))
     start_from = weights.Parameters(job.network, job.seed)
@@ -189,6 +193,14 @@ def _prepare_memory(job: Job) -> DeviceMemory:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     memory.memory_class(job.framework).prepare(job)
     return DeviceMemory(job.device)
+
+
+def _read_plan(job: Job, events: Events) -> None:
+    planner = importlib.import_module("netdyno_worker.frameworks.{}.plan".format(job.framework))
+    assert job.plan
+    reader = planner.Planner(job, job.plan)
+    for phase in job.phases:
+        events.emit("plan", phase=phase, **reader.read(phase))
 
 
 def _measure_phase(

@@ -14,7 +14,6 @@ import pytest
 from netdyno import networks
 from netdyno.environments import clean_environ
 from netdyno.networks import Network
-from netdyno.networks.builder import Builder
 from netdyno.networks.cost import count
 from netdyno.networks.prototxt import to_prototxt
 from netdyno.parity.verify import Verifier
@@ -140,27 +139,6 @@ def test_loading_takes_the_momentum_away(tmp_path: Path) -> None:
     assert len(first) == len(network.parameter_shapes)
     assert min(first) > 0
     assert again == pytest.approx(first, rel=1e-4)
-
-
-def test_the_bytes_of_its_blobs(tmp_path: Path) -> None:
-    net = Builder((3, 6, 6))
-    conv = net.conv("c", 4, 3)  # 4x4x4
-    rectified = net.relu()  # another blob: two layers read the convolution
-    net.add_together("sum", [conv, rectified])
-    net.pool("p", "max", 2, 2)  # 4x2x2
-    net.flatten()  # in the memory of the pool
-    net.dense("d", 5)
-    net.relu()  # in place
-    net.dense("e", 10)
-    net.loss()
-    network = net.network("bytes", options={}, source="")
-    code = ADAPTER + "print(json.dumps(computed().blob_bytes()))"
-    (found,) = run(code, job_file(tmp_path, network))
-    # Of two images in float32. Each reader of the convolution has a gradient of its own.
-    assert found == {
-        "data": 2 * 4 * (3 * 64 + 16 + 5 + 10),
-        "diff": 2 * 4 * (5 * 64 + 16 + 5 + 10),
-    }
 
 
 def test_single_layers(verifier: Verifier) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from netdyno.environments import clean_environ, find
+from netdyno.environments.instruments import find_or_install
 from netdyno.errors import NetdynoError
 from netdyno.frameworks import framework
 from netdyno.settings import load_settings
@@ -26,6 +27,13 @@ EXAMPLES = {
     "mxnet": "mxnet",
     "pytorch": "pytorch",
     "tensorflow": "tensorflow",
+}
+# What tells of memory: MXNet is looked at from outside, with memray if its Python has it.
+SOURCES = {
+    "jax": "memory_analysis()",
+    "mxnet": "memray",
+    "pytorch": "torch.profiler",
+    "tensorflow": "tf.profiler",
 }
 
 # Runs an example and looks at the model before and after: parameters, running statistics, modes.
@@ -120,13 +128,72 @@ print(json.dumps(weights(own).tolist()))
 """
 
 
-def run(name: str, *words: str) -> list[Any]:
-    """What the program prints in the environment of ``name``: its lines of JSON."""
+# A hidden array of ``size`` MB, and nothing else to speak of.
+HIDDEN = {
+    "pytorch": """
+import torch
+model = torch.nn.Sequential(
+    torch.nn.Linear(4, 1000, bias=False), torch.nn.ReLU(), torch.nn.Linear(1000, 2, bias=False)
+)
+loss = None
+""",
+    "tensorflow": """
+import tensorflow as tf
+class Model(tf.Module):
+    def __init__(self):
+        self.a, self.b = tf.Variable(tf.ones((4, 1000))), tf.Variable(tf.ones((1000, 2)))
+    def __call__(self, images): return tf.nn.relu(images @ self.a) @ self.b
+model, loss = Model(), None
+""",
+    "mxnet": """
+import mxnet as mx
+model = mx.gluon.nn.HybridSequential()
+model.add(mx.gluon.nn.Dense(1000, activation="relu", use_bias=False))
+model.add(mx.gluon.nn.Dense(2, use_bias=False))
+model.initialize()
+model.hybridize(static_alloc=True, static_shape=True)
+loss = None
+""",
+    "jax": """
+import jax
+parameters = {"a": np.ones((4, 1000), np.float32), "b": np.ones((1000, 2), np.float32)}
+def model(parameters, images, labels):
+    hidden = jax.nn.relu(images @ parameters["a"])
+    return -jax.nn.log_softmax(hidden @ parameters["b"])[:, 0].mean()
+loss = None
+""",
+}
+AROUND_MEMORY = """
+import importlib, json, sys
+import numpy as np
+from netdyno_worker.own_memory import internal_memory
+parameters = None
+{body}
+kind = importlib.import_module("netdyno_worker.frameworks." + sys.argv[1] + ".own_model").OwnModel
+own = kind(model, "cpu", loss, parameters)
+images = int(sys.argv[2]) * 250
+batch = own.put(np.ones((images, 4), np.float32), np.zeros(images, np.int64))
+own.snapshot(batch)
+own.forward_backward(batch)
+own.synchronize()
+found = internal_memory(own, batch, "cpu")
+print(json.dumps([found.bytes / 1e6, found.kind]))
+"""
+
+
+def run(name: str, *words: str, memray: bool = True) -> list[Any]:
+    """What the program prints in the environment of ``name``: its lines of JSON.
+
+    With ``memray`` as if it were installed there.
+    """
+    path = [str(ROOT / "src")]
     try:
         environment = find(framework(name), load_settings())
+        if memray:
+            path.append(str(find_or_install(environment, load_settings())))
     except NetdynoError as error:
         pytest.skip(str(error))
-    environ = {**clean_environ(), "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    environ = {**clean_environ(), "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [str(environment.python), "-c", *words],
         env=environ,
@@ -147,7 +214,9 @@ def test_an_example(example: str) -> None:
     assert watched == {"unchanged": True}
     assert result["forward_backward_time"] > 0
     assert result["epoch_time"] > 0
-    assert result["memory_mb"] is None
+    # 32 images of 16 x 16 in 8 maps are 0.26 MB. Each example makes such arrays, and small ones.
+    assert 0.26 < result["memory_mb"] < 3
+    assert SOURCES[name] in result["memory_source"]
     # Ten classes: a loss that is no nonsense.
     assert 0 < result["loss"] < 10
     assert {key: result[key] for key in ("framework", "batch_size", "batches", "images")} == {
@@ -173,3 +242,22 @@ def test_the_update_is_that_of_the_seed(name: str) -> None:
         velocity = HYPERPARAMETERS.momentum * velocity + gradient
         weights = weights - HYPERPARAMETERS.learning_rate * velocity
     np.testing.assert_allclose(found, weights, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "memray", "kind"),
+    [
+        ("jax", False, "static plan"),
+        ("mxnet", True, "every allocation"),
+        ("mxnet", False, "process peak"),
+        ("pytorch", False, "allocator peak"),
+        ("tensorflow", False, "allocator peak"),
+    ],
+)
+def test_memory_is_that_of_known_arrays(name: str, memray: bool, kind: str) -> None:
+    program = AROUND_MEMORY.replace("{body}", HIDDEN[name])
+    small, large = (run(name, program, name, str(size), memray=memray)[0] for size in (20, 40))
+    assert small[1] == large[1] == kind
+    # The hidden array and its gradient; a copy of each where nothing is done in place.
+    assert 0.9 * 20 < small[0] < 4.2 * 20
+    assert large[0] == pytest.approx(2 * small[0], rel=0.1)

@@ -11,6 +11,8 @@ import pytest
 
 from netdyno.environments import Environment
 from netdyno.errors import NetdynoError
+from netdyno.frameworks import WORKER_ROOT
+from netdyno.parity import certificate
 from netdyno.parity.certificate import CertificateStore
 from netdyno.parity.compare import TensorResult
 from netdyno.parity.verify import CheckResult, Verification
@@ -112,7 +114,6 @@ def test_it_ends_with_a_build_that_was_never_installed(
 def test_it_ends_with_the_adapter(
     cell: Cell, environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from netdyno.parity import certificate
 
     store = CertificateStore(tmp_path)
     store.add(verification(cell, 1e-6), environment, NOW)
@@ -146,3 +147,9 @@ def test_only_checks_that_ran_prove_anything(cell: Cell) -> None:
     assert not Verification(cell, ()).passed
     strict = dataclasses.replace(skipped, precision="fp64")
     assert Verification(cell, (verification(cell, 0.0).checks[0], strict)).passed
+
+
+def test_the_files_that_it_rests_on_are_there() -> None:
+    assert all((WORKER_ROOT / name).is_file() for name in certificate.COMPUTES)
+    for name in certificate.MEASURES_ONLY:
+        assert list((WORKER_ROOT / "frameworks").glob(f"*/{name}")), name

@@ -36,6 +36,12 @@ def test_an_address_serves_again() -> None:
     assert (seen.peak_bytes, seen.kept_bytes, seen.largest) == (20, 7, [20])
 
 
+def test_a_block_of_no_bytes_is_none() -> None:
+    # Both are there, and gone, before the peak, up to which the largest are looked for.
+    records = [(1, 0, False), (1, 0, True), (2, 8, False), (2, 0, True)]
+    assert account(records) == (8, 0, [8])
+
+
 def test_nothing_happened() -> None:
     assert account([]) == (0, 0, [])
 

@@ -15,11 +15,13 @@ import pytest
 import netdyno
 from netdyno_worker import clock, evaluate, own_model
 from netdyno_worker.evaluate import EvaluationError, evaluate_framework
+from netdyno_worker.memory import Reported
 from netdyno_worker.own_model import OwnModel
 
 ROOT = Path(__file__).parents[2]
 COMPILE_SECONDS = 100.0
 STEP_SECONDS = 1.0
+MODEL_BYTES = 7_300_000
 
 
 class Model:
@@ -72,6 +74,10 @@ class Counting(OwnModel):
         self.model.calls.append("train_step")
         self.time.seconds += STEP_SECONDS
 
+    def reported(self, batch: tuple[Any, Any]) -> Reported | None:
+        self.model.calls.append("reported")
+        return Reported(MODEL_BYTES, "static plan", "the model", "and nothing else")
+
     def synchronize(self) -> None:
         self.model.calls.append("synchronize")
 
@@ -118,7 +124,8 @@ def test_the_result() -> None:
     model = Model()
     assert measure(model=model) == {
         "forward_backward_time": STEP_SECONDS / 2,
-        "memory_mb": None,
+        "memory_mb": MODEL_BYTES / 1e6,
+        "memory_source": "static plan, the model: and nothing else",
         "epoch_time": 3 * STEP_SECONDS,
         "framework": "counting",
         "device": "cpu",
@@ -127,6 +134,28 @@ def test_the_result() -> None:
         "images": 10,
         "loss": None,
     }
+    assert model.state == 0
+
+
+def test_memory_is_measured_after_everything_is_timed() -> None:
+    model = Model()
+    measure(model=model)
+    assert model.calls.count("reported") == 1
+    assert model.calls[-1] == "reported"
+
+
+def test_memory_that_cannot_be_measured_costs_no_time_that_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(self: Any, batch: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Counting, "reported", fail)
+    model = Model()
+    result = measure(model=model)
+    assert result["memory_mb"] is None
+    assert result["memory_source"] == "OSError: no space left"
+    assert result["epoch_time"] == 3 * STEP_SECONDS
     assert model.state == 0
 
 

@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from netdyno_worker.protocol import SCHEMA, Events, Hyperparameters, Job, Sampling, finite
+from netdyno_worker.protocol import (
+    SCHEMA,
+    Events,
+    Hyperparameters,
+    Job,
+    PlanRequest,
+    Sampling,
+    finite,
+)
 
 
 def test_a_job_arrives_whole(job_data: dict[str, Any], tmp_path: Path) -> None:
@@ -77,3 +85,11 @@ def test_what_json_lacks_is_refused_and_nothing_is_written(value: float) -> None
 
 def test_finite_numbers_stay() -> None:
     assert finite(1.5) == 1.5
+
+
+def test_a_request_for_a_plan(job_data: dict[str, Any]) -> None:
+    assert Job.from_json(job_data).plan is None
+    request = {"in_place": True, "share": False, "compiler": None, "folder": "/build"}
+    assert Job.from_json({**job_data, "plan": request}).plan == PlanRequest(
+        True, False, None, "/build"
+    )

@@ -21,6 +21,7 @@ COMMANDS = {
     "history": "Show runs over time, and where a cell became slower or faster.",
     "memory": "Measure the memory of a pass, or find the largest batch that fits.",
     "networks": "List the networks, or print the layers and costs of one.",
+    "paper": "Put figures of published papers beside what they are today.",
     "run": "Measure frameworks on networks and print the table.",
     "setup": "Make the environments of frameworks.",
     "show": "Print the table of an earlier run again.",

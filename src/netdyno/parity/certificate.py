@@ -22,6 +22,26 @@ __all__ = ["Certificate", "CertificateStore"]
 
 SCHEMA = 1
 
+# Of the worker, what a check runs through; the rest measures what was computed.
+COMPUTES = (
+    "adapter.py",
+    "compute.py",
+    "network.py",
+    "pooling.py",
+    "protocol.py",
+    "trial.py",
+    "weights.py",
+)
+# Of a framework's folder, what no check runs through.
+MEASURES_ONLY = (
+    "allocator_trace.py",
+    "memory.lua",
+    "memory.py",
+    "own_model.py",
+    "plan.py",
+    "traced.py",
+)
+
 # Name and version of everything installed, and the files of the framework's own folder, which may
 # be a build that was never installed (Caffe's): without importing any of it.
 _LIST = """
@@ -173,10 +193,11 @@ def _installed(environment: Environment) -> str:
 def _code_hash(name: str) -> str:
     """Of everything that decides what is computed and what is allowed."""
     reference = framework("numpy").folder
+    own = [path for path in framework(name).folder.glob("*") if path.name not in MEASURES_ONLY]
     files = [
-        *WORKER_ROOT.glob("*.py"),
+        *(WORKER_ROOT / file for file in COMPUTES),
         *reference.glob("*.py"),
-        *framework(name).folder.glob("*"),
+        *own,
         *Path(__file__).parent.glob("*.py"),
     ]
     digest = hashlib.sha256()

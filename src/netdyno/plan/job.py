@@ -30,6 +30,8 @@ MEMORY_OF = {
     "forward_backward": TIMED["forward_backward"],
     "train_step": TIMED["train_step"],
 }
+# The least first: pools only grow, and what training left there would stand in for what a forward
+# pass needs by itself.
 MEMORY_PHASES = tuple(MEMORY_OF)
 
 

@@ -6,7 +6,7 @@ import ctypes
 import importlib
 import os
 import tempfile
-from typing import Any, Dict, List, Mapping, Optional, Set
+from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
@@ -57,16 +57,20 @@ class Adapter(Base):
             self._check_batch_norm()
         self._path = self._write("solver", solver(self.written, job.hyperparameters))
         self._batch: Optional[List[np.ndarray]] = None
-        self._make()
+        self.make()
 
-    def _make(self) -> None:
+    def make(self) -> None:
         """A net of zeros with no momentum."""
-        self.solver = self.net = None  # its memory goes before there is another
+        self.drop()  # its memory goes before there is another
         self.solver = self.caffe.SGDSolver(self._path)
         self.net = self.solver.net
         self._has_momentum = False
         if self._batch is not None:
             self.set_batch(*self._batch)
+
+    def drop(self) -> None:
+        """Let go of the net; ``make`` makes another."""
+        self.solver = self.net = None
 
     def _write(self, name: str, text: str) -> str:
         """Caffe reads files only."""
@@ -91,7 +95,7 @@ class Adapter(Base):
     def load(self, parameters: Mapping[str, np.ndarray]) -> None:
         # Python cannot reach the momentum that a solver keeps: another solver starts without.
         if self._has_momentum:
-            self._make()
+            self.make()
         for name in self.written.parameters:
             self._blob(name).data[...] = parameters[name]
         for layer in self.job.network.batch_norms():
@@ -160,33 +164,6 @@ class Adapter(Base):
             mean, variance, count = self.net.params[layer.name]
             found[layer.name + ".running_mean"] = mean.data / count.data
             found[layer.name + ".running_variance"] = variance.data / count.data
-        return found
-
-    def blob_bytes(self) -> Dict[str, int]:
-        """Bytes of the net's blobs beyond its inputs and outputs, after ``forward_backward``.
-
-        ``data`` of the forward pass and ``diff`` of the backward pass; blobs that share memory
-        (the copies that Caffe's Split makes for several readers, Flatten) count once. What layers
-        keep for themselves (unfolded images, pooling masks, LRN's sums) Caffe does not show.
-        """
-        return {
-            "data": self._bytes("data", set(self.net.blobs)),
-            "diff": self._bytes("diff", self._differentiated()),
-        }
-
-    def _bytes(self, what: str, names: Set[str]) -> int:
-        arrays = {name: getattr(self.net.blobs[name], what) for name in names}
-        sizes = {array.ctypes.data: array.nbytes for array in arrays.values()}
-        for name in names.intersection(self.net.inputs + self.net.outputs):
-            sizes.pop(arrays[name].ctypes.data, None)
-        return sum(sizes.values())
-
-    def _differentiated(self) -> Set[str]:
-        """Blobs that depend on a parameter. Asking another for its ``diff`` would allocate it."""
-        found: Set[str] = set()
-        for name, layer in zip(self.net._layer_names, self.net.layers):
-            if len(layer.blobs) or found.intersection(self.net.bottom_names[name]):
-                found.update(self.net.top_names[name])
         return found
 
     def versions(self) -> Dict[str, str]:

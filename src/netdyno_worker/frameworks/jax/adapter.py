@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -119,25 +119,25 @@ class Adapter(Base):
             return key
         return self._key
 
+    def program(self, phase: str) -> Tuple[Any, Tuple[Any, ...]]:
+        """The jitted function that ``phase`` calls, and what it is called with."""
+        batch = (self._running, self._images, self._labels, self._next_key())
+        if phase == "train_step":
+            return self._step, (self._parameters, self._momenta, *batch)
+        function = self._forward if phase == "forward" else self._gradients_of
+        return function, (self._parameters, *batch)
+
     def forward(self) -> None:
-        self._logits, self._loss, self._running = self._forward(
-            self._parameters, self._running, self._images, self._labels, self._next_key()
-        )
+        function, arguments = self.program("forward")
+        self._logits, self._loss, self._running = function(*arguments)
 
     def forward_backward(self) -> None:
-        (self._loss, self._running), self._gradients = self._gradients_of(
-            self._parameters, self._running, self._images, self._labels, self._next_key()
-        )
+        function, arguments = self.program("forward_backward")
+        (self._loss, self._running), self._gradients = function(*arguments)
 
     def train_step(self) -> None:
-        self._loss, self._parameters, self._momenta, self._running = self._step(
-            self._parameters,
-            self._momenta,
-            self._running,
-            self._images,
-            self._labels,
-            self._next_key(),
-        )
+        function, arguments = self.program("train_step")
+        self._loss, self._parameters, self._momenta, self._running = function(*arguments)
 
     def synchronize(self) -> None:
         # Everything that was started: the outputs of a call become ready one by one.

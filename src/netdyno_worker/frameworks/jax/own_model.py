@@ -9,6 +9,7 @@ import functools
 import inspect
 from typing import Any, Callable, Optional, Tuple
 
+from netdyno_worker.memory import Reported
 from netdyno_worker.own_model import EvaluationError, import_framework, to_numpy
 from netdyno_worker.own_model import OwnModel as Base
 from netdyno_worker.protocol import HYPERPARAMETERS
@@ -87,6 +88,18 @@ class OwnModel(Base):
 
     def loss(self) -> float:
         return float(self._loss)
+
+    def reported(self, batch: Tuple[Any, Any]) -> Optional[Reported]:
+        lowered = self._gradients_of.lower(self._parameters, *batch, self._total)
+        analysis = lowered.compile().memory_analysis()
+        if analysis is None:  # not every backend has one
+            return None
+        return Reported(
+            analysis.temp_size_in_bytes,
+            "static plan",
+            "jax.stages.Compiled.memory_analysis()",
+            "what kernels allocate as they run is not in it",
+        )
 
     def restore(self) -> None:
         # The person's parameters were never touched; what is left is memory to give back.

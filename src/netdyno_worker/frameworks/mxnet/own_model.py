@@ -84,6 +84,23 @@ class OwnModel(Base):
                 weight, gradient, kept, out=weight, lr=rate, momentum=momentum, wd=decay
             )
 
+    def whole_pass(self, batch: Tuple[Any, Any]) -> None:
+        # What hybridize(static_alloc=True) has planned is kept from call to call.
+        self._drop_plans()
+        super().whole_pass(batch)
+        self._drop_plans()
+
+    def _drop_plans(self) -> None:
+        self._loss = None  # it may lie in a plan
+        for block in (self.model, self._loss_of):
+            if isinstance(block, self.mx.gluon.Block):
+                block.apply(_drop_plan)
+        self.mx.nd.waitall()
+        # The engine lets go of what an operation held after it has called it done: wait for one
+        # that comes behind.
+        (self.mx.nd.zeros(1) + 1).wait_to_read()
+        self.mx.nd.waitall()
+
     def synchronize(self) -> None:
         self.mx.nd.waitall()
 
@@ -106,6 +123,12 @@ class OwnModel(Base):
                 )
             )
         return self._entropy(outputs, labels)
+
+
+def _drop_plan(block: Any) -> None:
+    """The next call makes it anew, as after ``hybridize``."""
+    if hasattr(block, "_clear_cached_op"):
+        block._clear_cached_op()
 
 
 def _plain(array: Any) -> Any:

@@ -8,6 +8,8 @@ import numpy as np
 
 from netdyno_worker.adapter import UnsupportedError
 from netdyno_worker.frameworks.pytorch.adapter import find_device
+from netdyno_worker.frameworks.pytorch.memory import report
+from netdyno_worker.memory import Reported
 from netdyno_worker.own_model import (
     EvaluationError,
     import_framework,
@@ -96,6 +98,9 @@ class OwnModel(Base):
 
     def loss(self) -> float:
         return float(self._loss)
+
+    def reported(self, batch: Tuple[Any, Any]) -> Reported:
+        return report(self.torch, self.device, lambda: self.whole_pass(batch))
 
     def restore(self) -> None:
         self._clear_gradients()

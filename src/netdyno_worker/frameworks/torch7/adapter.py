@@ -92,6 +92,18 @@ class Adapter(Base):
         os.remove(self._path(what))
         return array
 
+    def clear(self) -> None:
+        """Give back all that passes have left; the next one takes it anew."""
+        self._child.ask("clear")
+
+    def internal_bytes(self, phase: str) -> Dict[str, int]:
+        """Bytes that one pass of ``phase`` takes from nothing, by what holds them; see memory.lua.
+
+        Nothing is given back afterwards.
+        """
+        words = self._child.ask("internal_bytes " + phase).split("\t")
+        return dict(zip(words[::2], map(int, words[1::2])))
+
     def versions(self) -> Dict[str, str]:
         found = installation.look_for(named_installation(), os.environ)
         return {"torch7": found.version, **self._libraries()}

@@ -19,6 +19,7 @@ require 'optim'
 
 local arrays = dofile(here .. '/arrays.lua')
 local libraries = dofile(here .. '/libraries.lua')
+local memory = dofile(here .. '/memory.lua')
 local Network = dofile(here .. '/network.lua')
 
 local job = dofile(arg[1])
@@ -74,6 +75,10 @@ function commands.running_statistics(path)
    end
    arrays.write(path, found)
 end
+
+function commands.clear() memory.clear(network) end
+
+function commands.internal_bytes(phase) return memory.internal_bytes(network, phase) end
 
 function commands.threads() return torch.getnumthreads() end
 

@@ -1,0 +1,1 @@
+"""Figures of published papers, beside what the same question gives today."""

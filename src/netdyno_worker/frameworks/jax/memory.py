@@ -1,0 +1,39 @@
+"""JAX: XLA's plan of the memory of a compiled program."""
+
+from __future__ import annotations
+
+from netdyno_worker.memory import Memory as Base
+from netdyno_worker.memory import Reported
+from netdyno_worker.protocol import Job
+
+SOURCE = "XLA's buffer assignment: memory_analysis().temp_size_in_bytes"
+# On GPUs the workspaces of cuDNN's convolutions are in the plan.
+KERNELS = (
+    "leaves out what kernels allocate as they run, and so what passes between layers that run as"
+    " one YNNPACK kernel"
+)
+GRADIENTS = "holds the parameters' gradients too, which live only within the step"
+
+
+class Memory(Base):
+    """XLA allocates its plan in one block when a program starts, and frees it at its end."""
+
+    @classmethod
+    def prepare(cls, job: Job) -> None:
+        # Otherwise a program runs on another thread, which says that it is done and only then
+        # frees the plan: now and then after the pass, where it would not be counted. JAX reads no
+        # environment variable for it, and looks at it once, when it makes its CPU device.
+        import jax
+
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+    def reported(self, phase: str) -> Reported:
+        function, arguments = self.adapter.program(phase)
+        # JAX remembers: nothing is compiled again.
+        plan = function.lower(*arguments).compile().memory_analysis()
+        if plan is None:
+            return Reported(None, "", SOURCE, "XLA has no memory analysis for this device")
+        remarks = [GRADIENTS] if phase == "train_step" else []
+        if self.job.device == "cpu":
+            remarks.append(KERNELS)
+        return Reported(plan.temp_size_in_bytes, "static plan", SOURCE, "; ".join(remarks))
