@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
+from netdyno_worker.loop import DeviceEvents
 from netdyno_worker.protocol import Job
 
 
@@ -123,6 +124,10 @@ class Adapter(abc.ABC):
         None where the framework does not tell. The default is that of a CPU, which has none.
         """
         return False
+
+    def device_events(self) -> Optional[DeviceEvents]:
+        """How to mark the device's own queue of work; None where the framework offers no way."""
+        return None
 
     def notes(self) -> List[str]:
         """What was not done like the others; empty when nothing was."""

@@ -30,6 +30,7 @@ class Block(NamedTuple):
 
     ``start`` is ``clock.now()`` at its beginning. ``meanwhile`` is what the machine did since the
     block before it ended (see machine.py): counters of 10 ms need stretches without gaps.
+    ``device_seconds`` is the block by the device's own events, where there are any.
     """
 
     kind: str
@@ -38,10 +39,22 @@ class Block(NamedTuple):
     usage: Dict[str, Union[int, float]]
     start: float
     meanwhile: Mapping[str, Any]
+    device_seconds: Optional[float] = None
 
     @property
     def seconds_per_iteration(self) -> float:
         return self.seconds / self.iterations
+
+
+class DeviceEvents(NamedTuple):
+    """Time by the device's own clock.
+
+    ``mark`` puts an event into its queue of work, at no more cost than that of a kernel's launch;
+    ``seconds`` is the time between two of them that have passed.
+    """
+
+    mark: Callable[[], Any]
+    seconds: Callable[[Any, Any], float]
 
 
 def time_block(
@@ -50,19 +63,25 @@ def time_block(
     synchronize: Callable[[], None],
     iterations: int,
     process_id: Optional[int] = None,
+    events: Optional[DeviceEvents] = None,
 ) -> Block:
     """Run ``step`` some times and wait for all of it.
 
     The caller has synchronized before: nothing is under way when the clock starts.
-    ``process_id``: of the process that does the work, where it is not this one.
+    ``process_id``: of the process that does the work, where it is not this one. ``events``: marks
+    in the device's queue, before the first step and behind the last.
     """
     before = clock.usage(process_id)
+    first = events.mark() if events else None
     start = clock.now()
     for _ in range(iterations):
         step()
+    last = events.mark() if events else None
     synchronize()
     seconds = clock.now() - start
-    return Block(kind, iterations, seconds, clock.used_since(before, process_id), start, {})
+    usage = clock.used_since(before, process_id)
+    device = events.seconds(first, last) if events else None
+    return Block(kind, iterations, seconds, usage, start, {}, device)
 
 
 def measure(
@@ -73,12 +92,13 @@ def measure(
     max_iterations: int = 10**6,
     process_id: Optional[int] = None,
     machine: Optional[Machine] = None,
+    events: Optional[DeviceEvents] = None,
 ) -> Iterator[Block]:
     """Yield every block as it ends: the first iteration, the warm-up, the samples.
 
     ``before_block`` is called before each block with its number of iterations, at most
     ``max_iterations``; what it does is not timed. ``process_id``: see ``time_block``.
-    ``machine`` is read after each block.
+    ``machine`` is read after each block. ``events``: see ``time_block``.
     """
     reading = machine.read(process_id) if machine else None
 
@@ -86,7 +106,7 @@ def measure(
         nonlocal reading
         before_block(iterations)
         synchronize()
-        timed = time_block(kind, step, synchronize, iterations, process_id)
+        timed = time_block(kind, step, synchronize, iterations, process_id, events)
         if machine is None or reading is None:
             return timed
         before, reading = reading, machine.read(process_id)

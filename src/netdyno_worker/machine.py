@@ -15,6 +15,7 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from netdyno_worker import clock
+from netdyno_worker.nvml import Gpu
 
 # Of the fields of proc_stat(5): user (which holds guest), nice, system, irq, softirq; and steal.
 BUSY_FIELDS = (0, 1, 2, 5, 6)
@@ -22,7 +23,10 @@ STEAL_FIELD = 7
 
 
 class Reading(NamedTuple):
-    """At ``clock.now()`` = ``seconds``; times in seconds over all cores, since some beginning."""
+    """At ``clock.now()`` = ``seconds``; times in seconds over all cores, since some beginning.
+
+    ``energy_joules``: of the whole board of the GPU that works.
+    """
 
     seconds: float
     own_busy_seconds: float
@@ -30,6 +34,7 @@ class Reading(NamedTuple):
     steal_seconds: Optional[float]
     swapped_pages: Optional[int]
     throttles: Optional[int]
+    energy_joules: Optional[float] = None
 
     def since(self, before: "Reading") -> Dict[str, Any]:
         """The differences, as the fields of a ``block`` event: see docs/event-protocol.md."""
@@ -42,9 +47,15 @@ class Reading(NamedTuple):
 
 
 class Machine:
-    """Args: where the kernel tells of itself; other folders are for tests."""
+    """Args: where the kernel tells of itself, other folders are for tests; the GPU that works."""
 
-    def __init__(self, proc: str = "/proc", sys_cpu: str = "/sys/devices/system/cpu") -> None:
+    def __init__(
+        self,
+        proc: str = "/proc",
+        sys_cpu: str = "/sys/devices/system/cpu",
+        gpu: Optional[Gpu] = None,
+    ) -> None:
+        self._gpu = gpu
         self._proc = proc
         self._sys_cpu = sys_cpu
         self.usable = _usable_cores()
@@ -68,6 +79,7 @@ class Machine:
             steal,
             self._swapped_pages(),
             self._throttled(),
+            self._gpu.energy_joules() if self._gpu else None,
         )
 
     def facts(self) -> Dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Dict, NamedTuple, Optional, Type
 
 from netdyno_worker import allocations, resident
 from netdyno_worker.adapter import Adapter
-from netdyno_worker.device_memory import DeviceMemory
+from netdyno_worker.nvml import Gpu
 from netdyno_worker.protocol import Events, Job
 
 # Passes before the one that is watched: the first ones make what later ones find there.
@@ -99,7 +99,7 @@ def memory_class(framework: str) -> Type[Memory]:
     return found
 
 
-def measure(memory: Memory, job: Job, events: Events, device: DeviceMemory) -> None:
+def measure(memory: Memory, job: Job, events: Events, gpu: Gpu) -> None:
     """Emit a ``memory`` event for each phase: see docs/event-protocol.md."""
     request = job.memory
     assert request is not None
@@ -118,7 +118,7 @@ def measure(memory: Memory, job: Job, events: Events, device: DeviceMemory) -> N
         resident.reset_peak(pid)
         memory.run(phase)
         # Before anything else runs. On GPUs what was freed stays with the framework's allocator.
-        total = {"process_bytes": resident.peak_bytes(pid), "device_bytes": device.taken_bytes()}
+        total = {"process_bytes": resident.peak_bytes(pid), "device_bytes": gpu.taken_bytes()}
         reported = memory.reported(phase)
         events.emit(
             "memory",

@@ -15,8 +15,8 @@ from typing import Any, Callable, Dict, Mapping, Optional, Type
 
 from netdyno_worker import clock, device, libraries, loop
 from netdyno_worker.adapter import Adapter, UnsupportedError
-from netdyno_worker.device_memory import DeviceMemory
 from netdyno_worker.machine import Machine
+from netdyno_worker.nvml import Gpu
 from netdyno_worker.protocol import Check, Events, Job, finite, is_out_of_memory
 
 # Environment variables that change what frameworks and their libraries do.
@@ -67,11 +67,12 @@ def run(job: Job, events: Events) -> None:
     events.emit("started")
     start = clock.now()
     given = dict(os.environ)
-    machine = Machine()
+    gpu = Gpu(job.device)
+    machine = Machine(gpu=gpu)
     cls = adapter_class(job.framework)
     cls.prepare(job)
     if job.memory:
-        before = _prepare_memory(job)
+        _prepare_memory(job)
     from netdyno_worker import memory, weights, work  # NumPy: not before prepare()
 
     if job.checks:
@@ -90,7 +91,7 @@ def run(job: Job, events: Events) -> None:
     adapter.load(start_from)
     adapter.set_batch(*batch)
     if job.memory:
-        memory.measure(memory.memory_class(job.framework)(adapter, job), job, events, before)
+        memory.measure(memory.memory_class(job.framework)(adapter, job), job, events, gpu)
         events.emit("fingerprint", **fingerprint(adapter, job.device, given))
         events.emit("finished")
         return
@@ -182,8 +183,8 @@ class _Restart:
         self.steps += iterations
 
 
-def _prepare_memory(job: Job) -> DeviceMemory:
-    """Before the framework is imported; returns what knows how much of its device is taken."""
+def _prepare_memory(job: Job) -> None:
+    """Before the framework is imported."""
     from netdyno_worker import memory
 
     assert job.memory
@@ -192,7 +193,6 @@ def _prepare_memory(job: Job) -> DeviceMemory:
         # Private memory that can be written: what a process has asked for and may fill at any time.
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     memory.memory_class(job.framework).prepare(job)
-    return DeviceMemory(job.device)
 
 
 def _read_plan(job: Job, events: Events) -> None:
@@ -212,7 +212,11 @@ def _measure_phase(
     machine: Machine,
 ) -> None:
     step: Callable[[], None] = getattr(adapter, phase)
-    how: Dict[str, Any] = {"process_id": adapter.process_id, "machine": machine}
+    how: Dict[str, Any] = {
+        "process_id": adapter.process_id,
+        "machine": machine,
+        "events": adapter.device_events(),
+    }
     if phase == "train_step":
         how.update(before_block=restart, max_iterations=restart.STEPS)
     blocks = loop.measure(step, adapter.synchronize, job.sampling, **how)
@@ -225,6 +229,7 @@ def _measure_phase(
             iterations=block.iterations,
             start=round(block.start, 6),
             seconds=round(block.seconds, 9),
+            device_seconds=block.device_seconds and round(block.device_seconds, 9),
             **block.usage,
             **block.meanwhile,
         )

@@ -271,3 +271,26 @@ def test_processor_time_of_the_child_that_works_is_counted() -> None:
         child.stdout.readline()
         assert clock.processor_seconds(child.pid) - before >= 0.25
         child.communicate()
+
+
+def test_the_device_has_a_clock_of_its_own() -> None:
+    """Marks stand before the first step and behind the last, and are read when all is done."""
+    calls: list[str] = []
+
+    def mark() -> int:
+        calls.append("mark")
+        return len(calls)
+
+    def seconds(start: int, end: int) -> float:
+        calls.append("seconds")
+        return float(end - start)
+
+    block = loop.time_block(
+        "sample",
+        lambda: calls.append("step"),
+        lambda: calls.append("synchronize"),
+        2,
+        events=loop.DeviceEvents(mark, seconds),
+    )
+    assert calls == ["mark", "step", "step", "mark", "synchronize", "seconds"]
+    assert block.device_seconds == 3.0

@@ -89,13 +89,13 @@ def test_each_reading_is_fresh_and_the_difference_is_told(proc: Path, tmp_path: 
 def test_what_the_system_does_not_tell_is_none(tmp_path: Path, text: str) -> None:
     put(tmp_path / "stat", text)
     machine = Machine(str(tmp_path), str(tmp_path / "none"))
-    assert machine.read()[2:] == (None, None, None, None)
+    assert machine.read()[2:] == (None,) * 5
     assert machine.facts() == {"cores": 2, "physical_cores": None, "mhz": None}
 
 
 def test_no_proc_at_all(tmp_path: Path) -> None:
     reading = Machine(str(tmp_path / "a"), str(tmp_path / "b")).read()
-    assert reading[2:] == (None, None, None, None)
+    assert reading[2:] == (None,) * 5
     assert set(reading.since(reading).values()) == {0, None}
 
 

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from netdyno.report.advice import advice
+from netdyno.report.energy import energy
 from netdyno.report.ranking import Place, places
+from netdyno.stats.block import Block
 from netdyno.stats.estimate import Estimate, estimate
+from netdyno.stats.quantity import Quantity
 from netdyno.store.run import Run
 
 __all__ = ["Row", "summary", "summary_json"]
@@ -26,8 +29,10 @@ class Row:
     ``system_share`` and ``minor_faults`` belong to forward+backward: how much of the processor
     time the kernel took, and how many pages it mapped in each iteration.
     ``internal_bytes`` and ``total_bytes``: memory of forward+backward, from a trial of its own.
-    ``disturbed``: blocks of all phases that are left out, by reason. ``place``: where the cell
-    stands among those it may be ranked with. ``advice``: what to mind, and what to do about it.
+    ``joules_per_image``: of the GPU's board in train steps; ``device_seconds``: forward+backward
+    by the device's own events. ``disturbed``: blocks of all phases that are left out, by reason.
+    ``place``: where the cell stands among those it may be ranked with. ``advice``: what to mind,
+    and what to do about it.
     """
 
     cell: Mapping[str, Any]
@@ -45,6 +50,8 @@ class Row:
     reason: str
     internal_bytes: int | None
     total_bytes: int | None
+    joules_per_image: Quantity | None
+    device_seconds: float | None
     disturbed: Mapping[str, int]
     place: Place
     advice: tuple[str, ...]
@@ -96,10 +103,18 @@ def _row(run: Run, cell: Mapping[str, Any], verified: bool, place: Place) -> Row
         reason=bad[0].reason if bad else "",
         internal_bytes=memory.internal_bytes if memory else None,
         total_bytes=memory.total_bytes if memory else None,
+        joules_per_image=energy(good, int(cell["batch_size"])),
+        device_seconds=_device_seconds(blocks),
         disturbed=run.disturbed(key),
         place=place,
         advice=tuple(advice(run, key)),
     )
+
+
+def _device_seconds(blocks: list[Block]) -> float | None:
+    """Median over samples, per iteration."""
+    told = [b.device_seconds / b.iterations for b in blocks if b.device_seconds is not None]
+    return statistics.median(told) if told else None
 
 
 def summary_json(run: Run, *, strict: bool = False) -> dict[str, Any]:

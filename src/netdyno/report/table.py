@@ -52,7 +52,11 @@ def _standing(row: Row) -> float:
 
 def _table(rows: Sequence[Row], console: Console) -> Table:
     """With as many columns as ``console`` is wide enough for."""
-    empty = () if any(row.internal_bytes is not None for row in rows) else (INTERNAL,)
+    empty = tuple(
+        heading
+        for heading, fact in OPTIONAL.items()
+        if all(getattr(row, fact) is None for row in rows)
+    )
     for count in range(len(DROPPED_FIRST) + 1):
         dropped = (*empty, *DROPPED_FIRST[:count])
         table = _with_columns(rows, [c for c in COLUMNS if c not in dropped])
@@ -171,8 +175,19 @@ def _internal(row: Row) -> str:
     return megabytes(row.internal_bytes)
 
 
-# Of forward+backward; only where `--memory` asked for it.
+def _joules(row: Row) -> str:
+    found = row.joules_per_image
+    if found is None:
+        return "-"
+    width = found.half_width
+    return f"{found.value:.3g} ±" + (f"{width:>3.0%}" if width is not None else "  ?")
+
+
+# Of forward+backward, where `--memory` asked for it; of the train step, where a GPU tells it.
 INTERNAL = "internal\nMB"
+JOULES = "J an\nimage"
+# Columns that are left out where no row has the fact.
+OPTIONAL = {INTERNAL: "internal_bytes", JOULES: "joules_per_image"}
 COLUMNS: dict[str, Callable[[Row], str]] = {
     "forward\nms": lambda row: _ms(row.forward),
     "backward*\nms": _backward,
@@ -181,6 +196,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "train step\nms": lambda row: _ms(row.train_step),
     "images\n/s": lambda row: _rate(row.images_per_second),
     INTERNAL: _internal,
+    JOULES: _joules,
     "first\niter. s": _first,
     "faults\n/iter.": _faults,
     "trials": _trials,

@@ -14,7 +14,9 @@ class Block:
     ``start`` is on a monotonic clock that all processes of the machine share. The fields after it
     are about the block's *stretch*, from the end of the block before it (or the beginning of the
     phase) to its own end, and about the cores that the trial could use; ``own_busy_seconds`` is
-    the processor time of the trial itself. None: older runs, and systems that do not tell.
+    the processor time of the trial itself, ``energy_joules`` what the GPU's board used.
+    ``device_seconds``: the block by the device's own events. None: older runs, and systems that do
+    not tell.
     """
 
     phase: str
@@ -32,6 +34,8 @@ class Block:
     steal_seconds: float | None = None
     swapped_pages: float | None = None
     throttles: float | None = None
+    energy_joules: float | None = None
+    device_seconds: float | None = None
 
     @property
     def seconds_per_iteration(self) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from netdyno_worker.adapter import Adapter as Base
 from netdyno_worker.adapter import UnsupportedError
+from netdyno_worker.loop import DeviceEvents
 from netdyno_worker.protocol import Job
 
 # Of fp16, a power of two and constant: gradients of these networks need no more, and a scale that
@@ -108,6 +109,18 @@ class Adapter(Base):
     def synchronize(self) -> None:
         if self.device.type == "cuda":
             self.torch.cuda.synchronize(self.device)
+
+    def device_events(self) -> Optional[DeviceEvents]:
+        if self.device.type != "cuda":
+            return None
+        stream = self.torch.cuda.current_stream(self.device)
+
+        def mark() -> Any:
+            event = self.torch.cuda.Event(enable_timing=True)
+            event.record(stream)
+            return event
+
+        return DeviceEvents(mark, lambda start, end: start.elapsed_time(end) / 1e3)  # it tells ms
 
     def loss(self) -> float:
         return float(self._loss)

@@ -1,9 +1,11 @@
-"""Memory of a GPU that is in use, asked of its driver through NVML: all of it, whoever holds it."""
+"""What a GPU's driver counts, asked through NVML: memory that is taken, energy that was used."""
 
 from __future__ import annotations
 
 import ctypes
 from typing import Any, Optional
+
+MILLIJOULE = 1e-3
 
 
 class _Memory(ctypes.Structure):
@@ -12,11 +14,10 @@ class _Memory(ctypes.Structure):
     _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
 
 
-class DeviceMemory:
-    """What is taken on ``cuda:N`` since this object was made: make it before the framework.
+class Gpu:
+    """``cuda:N``, whoever uses it. A CPU, or a GPU whose driver does not tell, knows nothing.
 
-    Nobody else must take or free memory there meanwhile. On a CPU, and where there is no driver
-    that tells, it knows nothing.
+    Make it before the framework is imported: it holds no context of CUDA.
     """
 
     def __init__(self, device: str) -> None:
@@ -27,7 +28,7 @@ class DeviceMemory:
                 self._find(int(device.partition(":")[2] or 0))
             except (OSError, AttributeError, RuntimeError):
                 self._nvml = None
-        self._before = self._used_bytes()
+        self._used_before = self._used_bytes()
 
     def _find(self, index: int) -> None:
         driver, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
@@ -49,9 +50,21 @@ class DeviceMemory:
         return int(found.used)
 
     def taken_bytes(self) -> Optional[int]:
-        """Context, libraries, arrays and caches; None where nobody tells."""
+        """Since this object was made: context, libraries, arrays and caches.
+
+        Nobody else must take or free memory there meanwhile.
+        """
         used = self._used_bytes()
-        return None if used is None or self._before is None else used - self._before
+        return None if used is None or self._used_before is None else used - self._used_before
+
+    def energy_joules(self) -> Optional[float]:
+        """Of the whole board, since its driver was loaded; it counts some ten times a second."""
+        if self._nvml is None:
+            return None
+        millijoules = ctypes.c_ulonglong()
+        if self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle, ctypes.byref(millijoules)):
+            return None
+        return millijoules.value * MILLIJOULE
 
 
 def _check(code: int) -> None:
