@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -11,22 +12,25 @@ from netdyno.environments import Environment
 from netdyno.frameworks import framework
 from netdyno.host.compiler import cxx_compiler
 from netdyno.outcome import Outcome
+from netdyno.plan.best import Choice
 from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
 from netdyno.plan.job import job
-from netdyno.plan.request import Request
+from netdyno.plan.request import PRIMARY_PHASE, Request
 from netdyno.plan.rounds import rounds
 from netdyno.plan.stopping import Target
 from netdyno.redact import Redactor
 from netdyno.report.progress import RunProgress
 from netdyno.session import run_trial
 from netdyno.store.run_folder import RunFolder
-from netdyno.store.trial import read_trial
+from netdyno.store.trial import Trial, read_trial
 
 __all__ = ["Runner", "lacking"]
 
 # With a target, a cell that failed so many times in a row is left alone.
 PATIENCE = 3
+# The round of trials that only choose.
+SEARCH = 0
 
 
 def lacking(cell: Cell) -> str:
@@ -57,7 +61,6 @@ class Runner:
         done: Collection[tuple[str, int]] = (),
     ) -> None:
         self.request = request
-        self.cells = cells
         self.environments = environments
         self.folder = folder
         self.budget = budget
@@ -68,7 +71,12 @@ class Runner:
         self.skipped: set[str] = set()
         self.start = time.monotonic()
         self.bad_rounds: Counter[str] = Counter()
-        self.target = Target(cells, request.target) if request.target else None
+        self.measures(cells)
+
+    def measures(self, cells: Sequence[Cell]) -> None:
+        """Take ``cells`` for those to be measured."""
+        self.cells = cells
+        self.target = Target(cells, self.request.target) if self.request.target else None
 
     def run(self, progress: RunProgress) -> str:
         """Measure; returns how it ended: ``complete``, ``target`` (reached) or ``budget``.
@@ -101,19 +109,34 @@ class Runner:
         return ended_by
 
     def _trial(self, cell: Cell, number: int, progress: RunProgress) -> Outcome:
+        phases = self.request.phases
+        outcome, trial = self._measured(cell, number, progress, phases)
+        if self.target and outcome.status == "ok":
+            self.target.add(cell, number, trial.seconds(PRIMARY_PHASE) if trial else [])
+        return outcome
+
+    def _measured(
+        self,
+        cell: Cell,
+        number: int,
+        progress: RunProgress,
+        phases: Sequence[str],
+        measures: str = "time",
+    ) -> tuple[Outcome, Trial | None]:
+        """One trial, and what is read of it."""
         check_work = self.check_work and number == 1 and framework(cell.framework).verifiable
-        path = self.folder.new_trial(cell, number)
+        path = self.folder.new_trial(cell, number, measures)
         reason = self.refused.get(cell.key) or lacking(cell)
         if reason:
             outcome = Outcome("skipped", reason)
             self.folder.end_trial(path, outcome)
-            return outcome
+            return outcome, None
         try:
             outcome = run_trial(
                 cell,
                 self.environments[cell.framework],
                 # Once for each cell is enough: it costs two iterations.
-                job(cell, self.request.seed, phases=self.request.phases, check_work=check_work),
+                job(cell, self.request.seed, phases=phases, check_work=check_work),
                 path,
                 timeout_seconds=self.request.trial_timeout_seconds,
                 redact=self.redact,
@@ -123,10 +146,40 @@ class Runner:
             self.folder.end_trial(path, Outcome("interrupted", "interrupted by the person"))
             raise
         self.folder.end_trial(path, outcome)
-        if self.target and outcome.status == "ok":
-            trial = read_trial(path, self.folder.data)
-            self.target.add(cell, number, trial.seconds("forward_backward") if trial else [])
-        return outcome
+        return outcome, read_trial(path, self.folder.data)
+
+    def search(self, choices: Sequence[Choice], progress: RunProgress) -> list[Cell]:
+        """Try each candidate once; the defaults and the fastest, which are then to be measured.
+
+        What was tried only chooses: the fastest of many that vary is faster than it is, so its
+        figure comes from trials of its own.
+        """
+        chosen: dict[str, Cell] = {}
+        left = sum(len(choice.candidates) for choice in choices)
+        for choice in choices:
+            tried: dict[str, float | None] = {}
+            for cell in choice.candidates:
+                expected = self.budget.expected_seconds(cell)
+                progress.trial_started(cell, "search", left, left * expected)
+                tried[cell.key] = self._try(cell, progress)
+                left -= 1
+            timed = {key: seconds for key, seconds in tried.items() if seconds is not None}
+            best = min(timed, key=timed.__getitem__, default=choice.default.key)
+            self.folder.searched(choice.default, best, tried)
+            chosen[choice.default.key] = choice.default
+            chosen.update((cell.key, cell) for cell in choice.candidates if cell.key == best)
+        return list(chosen.values())
+
+    def _try(self, cell: Cell, progress: RunProgress) -> float | None:
+        """Median seconds of forward+backward in one process; None if it gave none."""
+        outcome, trial = self._measured(cell, SEARCH, progress, (PRIMARY_PHASE,), "search")
+        progress.trial_ended(outcome)
+        if outcome.status != "ok" or trial is None:
+            return None
+        blocks = trial.seconds(PRIMARY_PHASE) or [
+            block.seconds_per_iteration for block in trial.of(PRIMARY_PHASE)
+        ]
+        return statistics.median(blocks) if blocks else None
 
     def _give_up(self, cell: Cell, outcome: Outcome) -> None:
         """Of a cell that was skipped; with a target also of one that goes on failing."""

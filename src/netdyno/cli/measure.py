@@ -20,6 +20,7 @@ from netdyno.host.facts import host_facts
 from netdyno.host.lock import measuring
 from netdyno.host.noise import look
 from netdyno.memory_runner import MemoryRunner
+from netdyno.plan.best import Choice
 from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
 from netdyno.plan.estimate import CellEstimate
@@ -108,8 +109,12 @@ def measure(
     unverified: bool = False,
     wait: bool = True,
     measures: Sequence[str] = ("time",),
+    choices: Sequence[Choice] = (),
 ) -> Ended:
     """Verify and measure ``plan``; see ``bench``. ``measures``: ``time``, ``memory`` or both.
+
+    ``choices``: of each, the fastest candidate is looked for first and measured as well; ``plan``
+    holds their defaults.
 
     Raises:
         NetdynoError: the host has too little memory; or what ``bench`` raises.
@@ -118,8 +123,9 @@ def measure(
     with bench(request, plan, settings, out=out, resume=resume, wait=wait) as running:
         if "time" in measures:
             _look(running.folder, plan)
+        candidates = [cell for choice in choices for cell in choice.candidates]
         if not unverified:
-            running.refused = verify(plan, running)
+            running.refused = verify([*plan, *candidates], running)
         status = "complete"
         if "time" in measures:
             runner = Runner(
@@ -133,6 +139,8 @@ def measure(
                 check_work=not unverified,
                 done=resume.done if resume else (),
             )
+            if choices:
+                plan = _search(runner, choices, running.folder)
             status = _run(runner, estimates)
         if "memory" in measures:
             measured = {t.cell for t in resume.memory_trials if t.ended} if resume else set()
@@ -245,10 +253,24 @@ def _ended_in_order(running: Bench) -> Iterator[None]:
         running.folder.end(running.status)
 
 
+def _search(runner: Runner, choices: Sequence[Choice], folder: RunFolder) -> list[Cell]:
+    """The cells to measure: defaults, and what was found to be faster."""
+    known = {choice.default.key for choice in choices}
+    candidates = [cell for choice in choices for cell in choice.candidates]
+    seconds = sum(map(runner.budget.expected_seconds, candidates))
+    with RunProgress(progress_console(), len(candidates), seconds) as progress:
+        found = runner.search(choices, progress)
+    for cell in found:
+        if cell.key not in known:
+            folder.add_cell(cell)
+    runner.measures(found)
+    return found
+
+
 def _run(runner: Runner, estimates: Mapping[str, CellEstimate]) -> str:
     rounds = FEWEST_ROUNDS if runner.target else runner.request.most_rounds
     total = rounds * len(runner.cells)
-    seconds = rounds * sum(e.seconds for e in estimates.values())
+    seconds = rounds * sum(estimates[cell.key].seconds for cell in runner.cells)
     with RunProgress(progress_console(), total, seconds) as progress:
         return runner.run(progress)
 

@@ -137,7 +137,9 @@ def networks_option(default: str = "alexnet_owt, googlenet") -> Option:
 
 # What several commands take, spelt and explained once.
 modes_option = click.option(
-    "--modes", type=Names(), help="Default: the first mode of each; 'all' for all."
+    "--modes",
+    type=Names(),
+    help="Default: the first mode of each; 'all' for all; with run, 'best' for the fastest.",
 )
 device_option = click.option("--device", type=Names(), help="cpu or cuda:N. Default: cpu.")
 precision_option = click.option(

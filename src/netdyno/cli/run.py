@@ -23,6 +23,7 @@ from netdyno.cli.options import (
 from netdyno.cli.terminal import console, print_json, progress_console
 from netdyno.errors import NetdynoError
 from netdyno.host.facts import host_facts
+from netdyno.plan.best import choices
 from netdyno.plan.estimate import estimate_cell
 from netdyno.plan.matrix import cells
 from netdyno.plan.request import Request, read_request_file
@@ -99,8 +100,11 @@ def command(
     earlier = _earlier(resume, file, out, axes) if resume else None
     request = _resumed(earlier, axes) if earlier else _request(file, axes)
     settings = load_settings(python)
-    plan = cells_of(earlier) if earlier else cells(request)
-    estimates = {cell.key: estimate_cell(cell, request.phases) for cell in plan}
+    found = [] if earlier else choices(request)
+    defaults = [choice.default for choice in found]
+    plan = cells_of(earlier) if earlier else defaults or cells(request)
+    candidates = [cell for choice in found for cell in choice.candidates]
+    estimates = {cell.key: estimate_cell(cell, request.phases) for cell in [*plan, *candidates]}
     if dry_run:
         if as_json:
             print_json(plan_json(request, plan, estimates))
@@ -117,6 +121,7 @@ def command(
         unverified=unverified,
         wait=wait,
         measures=("time", "memory") if memory else ("time",),
+        choices=found,
     )
     return _report(ended, as_json, strict)
 

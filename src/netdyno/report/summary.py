@@ -126,6 +126,7 @@ def summary_json(run: Run, *, strict: bool = False) -> dict[str, Any]:
         "status": run.data["status"],
         "started": run.data["started"],
         "host": run.data["host"],
+        "search": run.data.get("search", []),
         "cells": [_row_json(row) for row in summary(run, strict=strict)],
     }
 

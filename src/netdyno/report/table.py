@@ -99,9 +99,11 @@ def _title(row: Row) -> str:
 
 
 def _mode(row: Row, rows: Sequence[Row]) -> str:
-    """With the layout where a framework's mode stands there in several."""
+    """With the layout, or without autotuning, where the mode stands there in several."""
     same = [r for r in rows if _title(r) == _title(row) and r.cell["mode"] == row.cell["mode"]]
-    return f"{row.cell['mode']} {row.cell['layout']}" if len(same) > 1 else str(row.cell["mode"])
+    untuned = " untuned" if row.cell.get("autotune") == "off" else ""
+    layout = f" {row.cell['layout']}" if len({r.cell["layout"] for r in same}) > 1 else ""
+    return f"{row.cell['mode']}{layout}{untuned}"
 
 
 def label(row: Row, rows: Sequence[Row]) -> str:
@@ -262,6 +264,7 @@ def _print_remarks(run: Run, rows: Sequence[Row], console: Console) -> None:
             _remark(console, row, f"{count} blocks: {reason}")
         for text in row.advice:
             _remark(console, row, text)
+    _print_search(run, rows, console)
     _print_notes(rows, console)
     for row in rows:
         if row.reason:
@@ -304,3 +307,29 @@ def _print_notes(rows: Sequence[Row], console: Console) -> None:
             once(f"{row.cell['framework']}: {line}", style="dim")
         for note in row.fingerprint.get("notes", []):
             once(f"note: {row.cell['framework']}, {row.cell['network']}: {note}", style="yellow")
+
+
+def _print_search(run: Run, rows: Sequence[Row], console: Console) -> None:
+    """What ``--modes best`` tried: the default beside the best, so that no flag is forgotten."""
+    by_key = {row.cell["key"]: row for row in rows}
+    for search in run.data.get("search", ()):
+        default, best = search["default"], search["best"]
+        if default not in by_key:
+            continue
+        tried = sorted(
+            (seconds, key) for key, seconds in search["seconds"].items() if seconds is not None
+        )
+        failed = len(search["seconds"]) - len(tried)
+        words = [f"{_setting(key)} {seconds * 1e3:.3g}" for seconds, key in tried]
+        text = f"best of {_title(by_key[default])}, {by_key[default].cell['network']}: "
+        text += "the default" if best == default else _setting(best)
+        text += f" (one trial of each, ms: {', '.join(words)}"
+        text += f"; {failed} gave no time)" if failed else ")"
+        console.print(text, style="dim", markup=False, soft_wrap=True)
+
+
+def _setting(key: str) -> str:
+    """Of a cell's key, what a search may change: ``compile nhwc``."""
+    parts = key.split("/")
+    mode, layout = parts[1], parts[5]
+    return " ".join([mode, layout, *(["untuned"] if parts[-1] == "untuned" else [])])

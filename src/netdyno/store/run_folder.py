@@ -107,6 +107,12 @@ class RunFolder:
         }
         self._write()
 
+    def searched(self, default: Cell, best: str, tried: Mapping[str, float | None]) -> None:
+        """Keep what ``--modes best`` tried for one framework and network: seconds by cell key."""
+        found = {"default": default.key, "best": best, "seconds": dict(tried)}
+        self.data.setdefault("search", []).append(found)
+        self._write()
+
     def search_begins(self, **how: Any) -> None:
         """Keep that this run looks for the largest batch, and within what."""
         self.data["max_batch"] = how
