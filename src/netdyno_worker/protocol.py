@@ -73,6 +73,8 @@ class Job(NamedTuple):
     measured: what the cell computes is written to files (see compute.py). With ``check_work`` the
     trial is asked, after its timed blocks, whether they did their work (see work.py). With
     ``memory`` nothing is timed: it is the memory of each phase that is measured (see memory.py).
+    With ``limits``, precisions, it is not the network that is measured but what the device can do
+    at most (see limits.py).
     """
 
     framework: str
@@ -92,6 +94,7 @@ class Job(NamedTuple):
     check_work: bool = False
     memory: Optional[MemoryRequest] = None
     autotune: bool = True
+    limits: Sequence[str] = ()
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Job":

@@ -13,7 +13,7 @@ import sys
 import traceback
 from typing import Any, Callable, Dict, Mapping, Optional, Type
 
-from netdyno_worker import clock, device, libraries, loop
+from netdyno_worker import clock, device, libraries, limits, loop
 from netdyno_worker.adapter import Adapter, UnsupportedError
 from netdyno_worker.device_memory import DeviceMemory
 from netdyno_worker.machine import Machine
@@ -69,9 +69,7 @@ def run(job: Job, events: Events) -> None:
     given = dict(os.environ)
     machine = Machine()
     cls = adapter_class(job.framework)
-    cls.prepare(job)
-    if job.memory:
-        before = _prepare_memory(job)
+    before = _prepare(cls, job)
     from netdyno_worker import memory, weights, work  # NumPy: not before prepare()
 
     if job.checks:
@@ -81,11 +79,16 @@ def run(job: Job, events: Events) -> None:
         return
     adapter = cls(job)
     events.emit("built", seconds=round(clock.now() - start, 6))
+    if job.limits:
+        limits.measure(limits.limits_class(job.framework)(adapter, job), job, events)
+        events.emit("fingerprint", **fingerprint(adapter, job.device, given))
+        events.emit("finished")
+        return
     start_from = weights.Parameters(job.network, job.seed)
     batch = weights.batch(job.network, job.batch_size, job.seed)
     adapter.load(start_from)
     adapter.set_batch(*batch)
-    if job.memory:
+    if before is not None:
         memory.measure(memory.memory_class(job.framework)(adapter, job), job, events, before)
         events.emit("fingerprint", **fingerprint(adapter, job.device, given))
         events.emit("finished")
@@ -178,11 +181,18 @@ class _Restart:
         self.steps += iterations
 
 
-def _prepare_memory(job: Job) -> DeviceMemory:
-    """Before the framework is imported; returns what knows how much of its device is taken."""
+def _prepare(cls: Type[Adapter], job: Job) -> Optional[DeviceMemory]:
+    """Before the framework is imported.
+
+    Returns what knows how much of its device is taken, if it is memory that is measured.
+    """
+    cls.prepare(job)
+    if job.limits:
+        limits.limits_class(job.framework).prepare(job)
+    if not job.memory:
+        return None
     from netdyno_worker import memory
 
-    assert job.memory
     limit = job.memory.limit_bytes
     if limit is not None:
         # Private memory that can be written: what a process has asked for and may fill at any time.

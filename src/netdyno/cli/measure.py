@@ -19,6 +19,7 @@ from netdyno.host.cpu import memory_bytes
 from netdyno.host.facts import host_facts
 from netdyno.host.lock import measuring
 from netdyno.host.noise import look
+from netdyno.limits_runner import LimitsRunner, candidates, targets
 from netdyno.memory_runner import MemoryRunner
 from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
@@ -109,7 +110,9 @@ def measure(
     wait: bool = True,
     measures: Sequence[str] = ("time",),
 ) -> Ended:
-    """Verify and measure ``plan``; see ``bench``. ``measures``: ``time``, ``memory`` or both.
+    """Verify and measure ``plan``; see ``bench``.
+
+    ``measures``: any of ``time``, ``memory`` and ``limits`` (of the devices).
 
     Raises:
         NetdynoError: the host has too little memory; or what ``bench`` raises.
@@ -120,6 +123,8 @@ def measure(
             _look(running.folder, plan)
         if not unverified:
             running.refused = verify(plan, running)
+        if "limits" in measures and "limits" not in running.folder.data:
+            _measure_limits(request, plan, running)
         status = "complete"
         if "time" in measures:
             runner = Runner(
@@ -140,6 +145,22 @@ def measure(
             _run_memory(memory_runner(request, running), left, estimates)
         running.status = status
     return Ended(running.folder.path, running.status)
+
+
+def _measure_limits(request: Request, plan: Sequence[Cell], running: Bench) -> None:
+    """Keep what the devices of ``plan`` can do at most, or why nobody knows."""
+    folder, found = running.folder, []
+    runner = LimitsRunner(
+        lambda cell: folder.new_trial(cell, 1, measures="limits"),
+        folder.end_trial,
+        running.redact,
+        request.seed,
+    )
+    for target in targets(plan):
+        say(f"measuring the limits of {target[0]} …")
+        found.append(runner.measure(target, candidates(target[0], running.settings)))
+    if found:
+        folder.limits([limits.to_json() for limits in found])
 
 
 def memory_runner(request: Request, running: Bench) -> MemoryRunner:
@@ -191,6 +212,8 @@ def redactor(settings: Settings, found: dict[str, environments.Environment]) -> 
         folders[environment.python.parent.parent] = f"<{name}-environment>"
         if environment.root:
             folders[environment.root] = f"<{name}-environment>"
+    for name, python in settings.python.items():  # one that is not measured may measure limits
+        folders.setdefault(python.parent.parent, f"<{name}-environment>")
     return Redactor(folders)
 
 

@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from netdyno.device_limits import limits_from_json
+from netdyno.plan.request import PRIMARY_PHASE
 from netdyno.report.advice import advice
+from netdyno.report.limits import cell_limit
 from netdyno.report.ranking import Place, places
 from netdyno.stats.estimate import Estimate, estimate
 from netdyno.store.run import Run
@@ -26,6 +29,9 @@ class Row:
     ``system_share`` and ``minor_faults`` belong to forward+backward: how much of the processor
     time the kernel took, and how many pages it mapped in each iteration.
     ``internal_bytes`` and ``total_bytes``: memory of forward+backward, from a trial of its own.
+    ``limit_seconds``: by phase, the least that an iteration could take on this device, whose limits
+    were measured in the same run; ``of_limit`` that over what forward+backward took, and
+    ``flop_per_second`` what it reached in convolutions and dense layers (networks/roofline.py).
     ``disturbed``: blocks of all phases that are left out, by reason. ``place``: where the cell
     stands among those it may be ranked with. ``advice``: what to mind, and what to do about it.
     """
@@ -45,6 +51,9 @@ class Row:
     reason: str
     internal_bytes: int | None
     total_bytes: int | None
+    limit_seconds: Mapping[str, float] | None
+    of_limit: float | None
+    flop_per_second: float | None
     disturbed: Mapping[str, int]
     place: Place
     advice: tuple[str, ...]
@@ -79,6 +88,7 @@ def _row(run: Run, cell: Mapping[str, Any], verified: bool, place: Place) -> Row
     firsts = [block.seconds for trial in good for block in trial.of("forward_backward", "first")]
     of_memory = [trial for trial in run.memory_trials if trial.cell == key]
     bad = [trial for trial in [*trials, *of_memory] if trial.status != "ok"]
+    limit = cell_limit(run, cell)
     memory = of_memory[-1].memory.get("forward_backward") if of_memory else None
     return Row(
         cell=cell,
@@ -96,6 +106,9 @@ def _row(run: Run, cell: Mapping[str, Any], verified: bool, place: Place) -> Row
         reason=bad[0].reason if bad else "",
         internal_bytes=memory.internal_bytes if memory else None,
         total_bytes=memory.total_bytes if memory else None,
+        limit_seconds=limit.seconds if limit else None,
+        of_limit=limit.seconds[PRIMARY_PHASE] / both.seconds if limit and both else None,
+        flop_per_second=limit.flop[PRIMARY_PHASE] / both.seconds if limit and both else None,
         disturbed=run.disturbed(key),
         place=place,
         advice=tuple(advice(run, key)),
@@ -111,6 +124,7 @@ def summary_json(run: Run, *, strict: bool = False) -> dict[str, Any]:
         "status": run.data["status"],
         "started": run.data["started"],
         "host": run.data["host"],
+        "limits": [limits.to_json() for limits in limits_from_json(run.data.get("limits"))],
         "cells": [_row_json(row) for row in summary(run, strict=strict)],
     }
 

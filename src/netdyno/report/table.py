@@ -13,6 +13,8 @@ from rich.table import Table
 
 from netdyno.comparability import differences_summary, fingerprint_of
 from netdyno.frameworks import frameworks
+from netdyno.report.limits import device_limits
+from netdyno.report.limits_table import ceilings_line
 from netdyno.report.memory_table import megabytes
 from netdyno.report.ranking import groups
 from netdyno.report.summary import Row, summary
@@ -52,7 +54,7 @@ def _standing(row: Row) -> float:
 
 def _table(rows: Sequence[Row], console: Console) -> Table:
     """With as many columns as ``console`` is wide enough for."""
-    empty = () if any(row.internal_bytes is not None for row in rows) else (INTERNAL,)
+    empty = _empty(rows)
     for count in range(len(DROPPED_FIRST) + 1):
         dropped = (*empty, *DROPPED_FIRST[:count])
         table = _with_columns(rows, [c for c in COLUMNS if c not in dropped])
@@ -60,6 +62,15 @@ def _table(rows: Sequence[Row], console: Console) -> Table:
         if Measurement.get(console, unlimited, table).maximum <= console.width:
             break
     return table
+
+
+def _empty(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Columns that nothing was measured for, and the rate in the other device's unit."""
+    on_cpu = rows[0].cell["device"] == "cpu"
+    found = () if any(row.internal_bytes is not None for row in rows) else (INTERNAL,)
+    if all(row.of_limit is None for row in rows):
+        return (*found, OF_LIMIT, GFLOPS, TFLOPS)
+    return (*found, TFLOPS if on_cpu else GFLOPS)
 
 
 def _with_columns(rows: Sequence[Row], columns: Sequence[str]) -> Table:
@@ -171,8 +182,19 @@ def _internal(row: Row) -> str:
     return megabytes(row.internal_bytes)
 
 
+def _of_limit(row: Row) -> str:
+    return "-" if row.of_limit is None else f"{row.of_limit:.0%}"
+
+
+def _flops(scale: float) -> Callable[[Row], str]:
+    return lambda row: _rate(row.flop_per_second and row.flop_per_second / scale)
+
+
 # Of forward+backward; only where `--memory` asked for it.
 INTERNAL = "internal\nMB"
+# Of forward+backward; only where the limits of the device are known.
+OF_LIMIT = "of the\nlimit"
+GFLOPS, TFLOPS = "GFLOP\n/s", "TFLOP\n/s"
 COLUMNS: dict[str, Callable[[Row], str]] = {
     "forward\nms": lambda row: _ms(row.forward),
     "backward*\nms": _backward,
@@ -180,6 +202,9 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "times the\nfastest": _ratio,
     "train step\nms": lambda row: _ms(row.train_step),
     "images\n/s": lambda row: _rate(row.images_per_second),
+    OF_LIMIT: _of_limit,
+    GFLOPS: _flops(1e9),
+    TFLOPS: _flops(1e12),
     INTERNAL: _internal,
     "first\niter. s": _first,
     "faults\n/iter.": _faults,
@@ -187,6 +212,9 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 }
 # On a terminal that is too narrow for all; `--json` has them.
 DROPPED_FIRST = (
+    GFLOPS,
+    TFLOPS,
+    OF_LIMIT,
     "faults\n/iter.",
     "first\niter. s",
     "backward*\nms",
@@ -246,6 +274,7 @@ def _print_remarks(run: Run, rows: Sequence[Row], console: Console) -> None:
             _remark(console, row, f"{count} blocks: {reason}")
         for text in row.advice:
             _remark(console, row, text)
+    _print_limits(run, rows, console)
     _print_notes(rows, console)
     for row in rows:
         if row.reason:
@@ -256,6 +285,33 @@ def _print_remarks(run: Run, rows: Sequence[Row], console: Console) -> None:
     if status in ENDINGS:
         style = "green" if status == "target" else "yellow"
         console.print(f"This run {ENDINGS[status]}{_asked(run, status)}.", style=style)
+
+
+def _print_limits(run: Run, rows: Sequence[Row], console: Console) -> None:
+    """What the devices can do at most, and why that is not known; each once."""
+    told: dict[str, str] = {}
+    known = False
+    precisions = list(dict.fromkeys(row.cell["precision"] for row in rows))
+    for row in rows:
+        limits = device_limits(run, row.cell)
+        if limits is None:
+            continue
+        problem = limits.problem(row.cell["precision"])
+        if problem:
+            place = f"{row.cell['device']}, {row.cell['precision']}"
+            told[f"The limits of {place} are not known: {problem}"] = "yellow"
+        else:
+            known = True
+            told[f"At most, {ceilings_line(limits, precisions)}"] = "dim"
+    if known:
+        console.print(
+            "of the limit: the least time of forward+backward, by these figures and the network's "
+            "direct convolutions and dense layers, over the time it took.",
+            style="dim",
+            soft_wrap=True,
+        )
+    for text, style in told.items():
+        console.print(text, style=style, markup=False, soft_wrap=True)
 
 
 def _remark(console: Console, row: Row, text: str) -> None:
