@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from netdyno import limits_runner
-from netdyno.device_limits import DeviceLimits, limits_from_json
+from netdyno.device_limits import DeviceLimits, limits_from_json, limits_of_trial
 from netdyno.environments import Environment
 from netdyno.frameworks import frameworks
 from netdyno.limits_runner import LimitsRunner, candidates, targets
@@ -81,6 +81,54 @@ def test_what_is_written_is_what_is_read(recorder: Recorder, here: Environment) 
     bare = tuple(dataclasses.replace(figure, samples=()) for figure in limits.figures)
     assert again == dataclasses.replace(limits, figures=bare)
     assert "samples" in limits.to_json(samples=True)["figures"][0]
+
+
+@pytest.mark.parametrize(
+    ("foreign_cores", "causes"),
+    [(0.0, ()), (0.9, ("other programs used the processor",))],
+)
+def test_other_programs_leave_a_mark(
+    make_cell: MakeCell, foreign_cores: float, causes: tuple[str, ...]
+) -> None:
+    def sample(size: int, foreign: float) -> dict[str, object]:
+        usage = dict.fromkeys(("user_seconds", "system_seconds"), 0.3)
+        faults = dict.fromkeys(("minor_faults", "major_faults"), 0)
+        meanwhile = {"own_busy_seconds": 0.6, "machine_busy_seconds": 0.6 + 0.3 * foreign}
+        told = {"size": size, "kind": "sample", "iterations": 1, "start": 1.0, "seconds": 0.3}
+        return {**told, **usage, **faults, **meanwhile, "stretch_seconds": 0.3}
+
+    figure = {"event": "limit", "name": "product", "precision": "fp32", "unit": "FLOP/s"}
+    # At the other size it was always disturbed, which does not matter.
+    samples = [*2 * [sample(256, 1.0)], *3 * [sample(512, foreign_cores)]]
+    events = [
+        {**figure, "value": 1e9, "size": 512, "samples": samples, "problem": ""},
+        {"event": "machine", "phase": "limits", "cores": 2, "physical_cores": 2, "mhz": 2000},
+    ]
+    limits = limits_of_trial(make_cell(threads=2), Outcome("ok"), events)
+    assert limits.disturbed("fp32") == causes
+
+
+def test_a_gpu_at_its_power_limit_is_not_disturbed(make_cell: MakeCell) -> None:
+    """It reaches what it can sustain; a hot one could do better."""
+    reasons = ["sw_power_cap", "hw_thermal_slowdown"]
+    sample = {"size": 512, "kind": "sample", "iterations": 1, "start": 1.0, "seconds": 0.3}
+    names = ("user_seconds", "system_seconds", "minor_faults", "major_faults")
+    events = [
+        {
+            "event": "limit",
+            "name": "product",
+            "precision": "bf16",
+            "unit": "FLOP/s",
+            "value": 1e15,
+            "size": 512,
+            "problem": "",
+            "samples": [{**sample, **dict.fromkeys(names, 0)}],
+        },
+        {"event": "gpu", "at": 0.1, "sm_mhz": 1980, "reasons": []},
+        {"event": "gpu", "at": 1.1, "sm_mhz": 1500, "reasons": reasons},
+    ]
+    limits = limits_of_trial(make_cell(device="cuda:0"), Outcome("ok"), events)
+    assert limits.disturbed("bf16") == ("GPU throttled (thermal, hardware)",)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from netdyno.networks.roofline import Ceilings
+from netdyno.outcome import Outcome
+from netdyno.plan.cell import Cell
 from netdyno.redact import printable
+from netdyno.stats.disturbance import GPU_REASONS
+from netdyno.store.trial import Trial, trial_of
 
-__all__ = ["DeviceLimits", "Figure", "limits_from_json"]
+__all__ = ["DeviceLimits", "Figure", "limits_from_json", "limits_of_trial"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,8 @@ class Figure:
 
     ``name``: ``product`` (FLOP/s), ``copy`` (B/s read and written), ``launch`` or
     ``launch_back_to_back`` (s). ``size``: rows of the matrices, or bytes of the array, at which it
-    was reached. ``samples``: all blocks of all sizes, where they were kept.
+    was reached. ``disturbed``: what had a hand in the machine meanwhile, so that it may do better.
+    ``samples``: all blocks of all sizes, where they were kept.
     """
 
     name: str
@@ -29,6 +34,7 @@ class Figure:
     unit: str
     size: int | None
     problem: str = ""
+    disturbed: tuple[str, ...] = ()
     samples: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -84,31 +90,58 @@ class DeviceLimits:
                 del told["samples"]
         return {**data, "versions": dict(self.versions), "figures": figures}
 
-    @classmethod
-    def from_events(
-        cls,
-        device: str,
-        threads: int,
-        framework: str,
-        status: str,
-        reason: str,
-        events: Iterable[Mapping[str, Any]],
-        redact: Callable[[str], str] = str,
-    ) -> DeviceLimits:
-        """From what the worker wrote."""
-        found = list(events)
-        figures = [_figure(event, redact) for event in found if event.get("event") == "limit"]
-        told = [event for event in found if event.get("event") == "fingerprint"]
-        versions = told[-1].get("versions") if told else None
-        return cls(
-            device,
-            threads,
-            framework,
-            status,
-            reason,
-            tuple(figures),
-            dict(versions) if isinstance(versions, dict) else {},
-        )
+    def disturbed(self, precision: str) -> tuple[str, ...]:
+        """Why the ceilings of ``precision`` may be too low; empty where nothing is known of."""
+        figures = (self.figure("product", precision), self.figure("copy"))
+        return tuple(dict.fromkeys(cause for f in figures if f for cause in f.disturbed))
+
+
+def limits_of_trial(
+    cell: Cell,
+    outcome: Outcome,
+    events: Sequence[Mapping[str, Any]],
+    redact: Callable[[str], str] = str,
+) -> DeviceLimits:
+    """From what the worker and the controller wrote."""
+    trial = _as_timed(cell, events)
+    figures = []
+    for event in events:
+        if event.get("event") == "limit":
+            figure = _figure(event, redact)
+            causes = trial.disturbed(_phase(figure.name, figure.precision, figure.size))
+            # A device that computes at its power limit reaches what it can sustain.
+            causes.pop(GPU_REASONS["sw_power_cap"], None)
+            figures.append(dataclasses.replace(figure, disturbed=tuple(causes)))
+    versions = trial.fingerprint.get("versions")
+    return DeviceLimits(
+        cell.device,
+        cell.threads,
+        cell.framework,
+        outcome.status,
+        outcome.reason,
+        tuple(figures),
+        dict(versions) if isinstance(versions, dict) else {},
+    )
+
+
+def _as_timed(cell: Cell, events: Sequence[Mapping[str, Any]]) -> Trial:
+    """As a trial whose phases are the figures and their sizes: what disturbs one disturbs both."""
+    blocks = [
+        {
+            **sample,
+            "event": "block",
+            "phase": _phase(event["name"], event["precision"], sample["size"]),
+        }
+        for event in events
+        if event.get("event") == "limit"
+        for sample in event["samples"]
+    ]
+    head = {"event": "trial", "cell": cell.key, "round": 1}
+    return trial_of([head, *events, *blocks], {"cells": [cell.to_json()], "host": {}})
+
+
+def _phase(name: str, precision: str | None, size: int | None) -> str:
+    return f"{name} {precision} {size}"
 
 
 def limits_from_json(data: Any) -> list[DeviceLimits]:
@@ -142,6 +175,7 @@ def _figure(data: Mapping[str, Any], redact: Callable[[str], str] = str) -> Figu
         unit=str(data.get("unit")),
         size=None if size is None else int(size),
         problem=redact(printable(str(data.get("problem", "")))),
+        disturbed=tuple(printable(str(cause)) for cause in data.get("disturbed") or ()),
         samples=tuple(data.get("samples") or ()),
     )
 

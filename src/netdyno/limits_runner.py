@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from netdyno import environments
-from netdyno.device_limits import DeviceLimits
+from netdyno.device_limits import DeviceLimits, limits_of_trial
 from netdyno.environments import Environment
 from netdyno.frameworks import FrameworkSpec, framework, frameworks
 from netdyno.networks import Network
@@ -18,11 +17,13 @@ from netdyno.plan.job import limits_job
 from netdyno.redact import Redactor
 from netdyno.session import run_trial
 from netdyno.settings import Settings
+from netdyno.store.trial import events_in
 
 __all__ = ["LimitsRunner", "Target", "candidates", "targets"]
 
-# A trial takes some ten seconds; one that hangs must not hold a run up for long.
-TIMEOUT_SECONDS = 120.0
+# A trial takes some ten seconds, a minute where XLA compiles five precisions for a GPU. One that hangs
+# must not hold a run up for long.
+TIMEOUT_SECONDS = 180.0
 
 # A device, with threads that count on a CPU only, and the precisions to measure there.
 Target = tuple[str, int, tuple[str, ...]]
@@ -86,7 +87,6 @@ class LimitsRunner:
         device, threads, precisions = target
         cell = _cell(environment.framework, device, threads)
         path = self._new(cell)
-        events: list[dict[str, Any]] = []
         try:
             outcome = run_trial(
                 cell,
@@ -95,21 +95,13 @@ class LimitsRunner:
                 path,
                 timeout_seconds=TIMEOUT_SECONDS,
                 redact=self._redact,
-                listener=events.append,
             )
         except KeyboardInterrupt:
             self._end(path, Outcome("interrupted", "interrupted by the person"))
             raise
+        events = list(events_in(path)) if path.exists() else []
         self._end(path, outcome)
-        return DeviceLimits.from_events(
-            device,
-            threads,
-            environment.framework,
-            outcome.status,
-            outcome.reason,
-            events,
-            self._redact,
-        )
+        return limits_of_trial(cell, outcome, events, self._redact)
 
 
 def _cell(name: str, device: str, threads: int) -> Cell:

@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Type
 
 from netdyno_worker import device, loop
 from netdyno_worker.adapter import Adapter, UnsupportedError
+from netdyno_worker.machine import Machine
 from netdyno_worker.protocol import Events, Job, Sampling, is_out_of_memory
 
 Step = Callable[[], None]
@@ -29,7 +30,7 @@ SAMPLING = Sampling(
 # Two that warm up and the samples: the fewest iterations that a size takes after the first.
 FEWEST_ITERATIONS = 2 + SAMPLING.min_samples
 # Launches are short and vary much.
-LAUNCHES = SAMPLING._replace(max_samples=200, max_warmup_iterations=50)
+LAUNCHES = SAMPLING._replace(max_samples=50, max_warmup_iterations=50)
 # A rate that is not higher than the best by this share has not grown; one such size may be an
 # unlucky one, two are the end.
 GROWTH = 0.02
@@ -106,20 +107,41 @@ def limits_class(framework: str) -> Type[Limits]:
     return found
 
 
-def measure(limits: Limits, job: Job, events: Events) -> None:
+def measure(limits: Limits, job: Job, events: Events, machine: Machine) -> None:
     """Emit a ``limit`` event for each figure: see docs/event-protocol.md."""
+    bench = _Bench(limits, machine)
     most = _most_bytes(job.device)
-    for precision in job.limits:
-        events.emit("limit", **_guarded(_product(limits, precision, job.device), limits, most))
-    events.emit("limit", **_guarded(_copy(limits), limits, most))
+    rates = [_product(limits, precision, job.device) for precision in job.limits]
+    for rate in [*rates, _copy(limits)]:
+        events.emit("limit", **_guarded(rate, bench, most))
     for name, together in (("launch", 1), ("launch_back_to_back", 10**6)):
-        blocks = _samples(limits.smallest(), limits, LAUNCHES, together)
-        events.emit(
-            "limit",
-            **_told(
-                name, None, "s", _median(blocks), None, [_raw(None, block) for block in blocks]
-            ),
+        blocks = bench.samples(limits.smallest(), LAUNCHES, together)
+        raw = [_raw(None, block) for block in blocks]
+        events.emit("limit", **_told(name, None, "s", _median(blocks), None, raw))
+    # Here, when the clock is still that of the work.
+    events.emit("machine", phase="limits", **machine.facts())
+
+
+class _Bench:
+    """Times the steps of one framework."""
+
+    def __init__(self, limits: Limits, machine: Machine) -> None:
+        self._limits = limits
+        self._machine = machine
+
+    def samples(
+        self, step: Step, sampling: Sampling, most_together: int = 10**6
+    ) -> List[loop.Block]:
+        """Without the first iteration and the warm-up."""
+        blocks = loop.measure(
+            step,
+            self._limits.synchronize,
+            sampling,
+            max_iterations=most_together,
+            process_id=self._limits.adapter.process_id,
+            machine=self._machine,
         )
+        return [block for block in blocks if block.kind == "sample"]
 
 
 def _product(limits: Limits, precision: str, device_name: str) -> _Rate:
@@ -159,10 +181,10 @@ def _need_tf32(device_name: str) -> None:
         raise UnsupportedError("this GPU is older than TF32")
 
 
-def _guarded(rate: _Rate, limits: Limits, most_bytes: float) -> Dict[str, Any]:
+def _guarded(rate: _Rate, bench: _Bench, most_bytes: float) -> Dict[str, Any]:
     """The fields of one figure's event; what fails costs only this figure."""
     try:
-        return _highest(rate, limits, most_bytes)
+        return _highest(rate, bench, most_bytes)
     except UnsupportedError as error:
         problem = str(error)
     except Exception as error:
@@ -171,7 +193,7 @@ def _guarded(rate: _Rate, limits: Limits, most_bytes: float) -> Dict[str, Any]:
     return _told(rate.name, rate.precision, rate.unit, None, None, [], problem)
 
 
-def _highest(rate: _Rate, limits: Limits, most_bytes: float) -> Dict[str, Any]:
+def _highest(rate: _Rate, bench: _Bench, most_bytes: float) -> Dict[str, Any]:
     """Larger and larger sizes, until the rate no longer grows, or time or memory ends."""
     size, best, best_size = rate.first, 0.0, rate.first
     while rate.taken_bytes(size) > most_bytes:
@@ -180,7 +202,7 @@ def _highest(rate: _Rate, limits: Limits, most_bytes: float) -> Dict[str, Any]:
     spent, unlucky = 0.0, 0
     while unlucky < PATIENCE and rate.taken_bytes(size) <= most_bytes:
         try:
-            blocks = _samples(rate.step(size), limits, SAMPLING)
+            blocks = bench.samples(rate.step(size), SAMPLING)
         except Exception as error:
             if raw and is_out_of_memory("{} {}".format(type(error).__name__, error)):
                 break
@@ -200,27 +222,13 @@ def _highest(rate: _Rate, limits: Limits, most_bytes: float) -> Dict[str, Any]:
     return _told(rate.name, rate.precision, rate.unit, best, best_size, raw)
 
 
-def _samples(
-    step: Step, limits: Limits, sampling: Sampling, most_together: int = 10**6
-) -> List[loop.Block]:
-    """Without the first iteration and the warm-up."""
-    blocks = loop.measure(
-        step,
-        limits.synchronize,
-        sampling,
-        max_iterations=most_together,
-        process_id=limits.adapter.process_id,
-    )
-    return [block for block in blocks if block.kind == "sample"]
-
-
 def _median(blocks: List[loop.Block]) -> float:
     """Seconds per iteration."""
     return statistics.median(block.seconds_per_iteration for block in blocks)
 
 
 def _raw(size: Optional[int], block: loop.Block) -> Dict[str, Any]:
-    return {"size": size, "iterations": block.iterations, "seconds": round(block.seconds, 9)}
+    return {"size": size, **block.fields()}
 
 
 def _told(

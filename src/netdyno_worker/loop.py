@@ -43,6 +43,17 @@ class Block(NamedTuple):
     def seconds_per_iteration(self) -> float:
         return self.seconds / self.iterations
 
+    def fields(self) -> Dict[str, Any]:
+        """As events tell it: see docs/event-protocol.md."""
+        return {
+            "kind": self.kind,
+            "iterations": self.iterations,
+            "start": round(self.start, 6),
+            "seconds": round(self.seconds, 9),
+            **self.usage,
+            **self.meanwhile,
+        }
+
 
 def time_block(
     kind: str,

@@ -80,7 +80,7 @@ def run(job: Job, events: Events) -> None:
     adapter = cls(job)
     events.emit("built", seconds=round(clock.now() - start, 6))
     if job.limits:
-        limits.measure(limits.limits_class(job.framework)(adapter, job), job, events)
+        limits.measure(limits.limits_class(job.framework)(adapter, job), job, events, machine)
         events.emit("fingerprint", **fingerprint(adapter, job.device, given))
         events.emit("finished")
         return
@@ -215,17 +215,7 @@ def _measure_phase(
         how.update(before_block=restart, max_iterations=restart.STEPS)
     blocks = loop.measure(step, adapter.synchronize, job.sampling, **how)
     for index, block in enumerate(blocks):
-        events.emit(
-            "block",
-            phase=phase,
-            index=index,
-            kind=block.kind,
-            iterations=block.iterations,
-            start=round(block.start, 6),
-            seconds=round(block.seconds, 9),
-            **block.usage,
-            **block.meanwhile,
-        )
+        events.emit("block", phase=phase, index=index, **block.fields())
     # Here, when the clock is still that of the work.
     events.emit("machine", phase=phase, **machine.facts())
 

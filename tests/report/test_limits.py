@@ -142,6 +142,13 @@ def test_columns_and_what_they_rest_on(run_of: RunOf) -> None:
     assert "of the limit: the least time of forward+backward" in text
 
 
+def test_a_mark_on_what_was_disturbed(run_of: RunOf) -> None:
+    disturbed = {**figure("copy", 1e9), "disturbed": ["swapping"]}
+    text = printed(run_of([device(figures=[figure("product", 1e9, "fp32"), disturbed])]))
+    assert "‡ cpu may do more than this, measured while swapping." in text
+    assert " 50% " in text
+
+
 def test_a_gpu_is_told_in_tflops(run_of: RunOf) -> None:
     gpu = device(device="cuda:0", figures=[figure("product", 4e13, "fp32"), figure("copy", 4e12)])
     text = printed(run_of([gpu], device="cuda:0", threads=8))

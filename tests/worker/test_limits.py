@@ -12,6 +12,7 @@ import pytest
 
 from netdyno_worker import clock, limits, trial
 from netdyno_worker.adapter import UnsupportedError
+from netdyno_worker.machine import Machine
 from netdyno_worker.protocol import Events, Job
 
 Told = dict[str, Any]
@@ -78,8 +79,11 @@ def measured(
         monkeypatch.setattr(clock, "now", lambda: device.now)
         monkeypatch.setattr(limits, "_free_host_bytes", lambda: 64 * 2**30)
         file = io.StringIO()
-        limits.measure(device, Job.from_json({**job_data, "limits": precisions}), Events(file))
-        return [json.loads(line) for line in file.getvalue().splitlines()]
+        job = Job.from_json({**job_data, "limits": precisions})
+        limits.measure(device, job, Events(file), Machine())
+        events = [json.loads(line) for line in file.getvalue().splitlines()]
+        assert events.pop()["event"] == "machine"
+        return events
 
     return run
 
@@ -105,6 +109,8 @@ def test_figures_are_those_of_the_device(measured: Measured) -> None:
 def test_values_can_be_worked_out_from_the_raw_samples(measured: Measured) -> None:
     product = measured(Device(lambda rows: 1e12 * rows / (rows + 500)), "fp32")[0]
     own = [s for s in product["samples"] if s["size"] == product["size"]]
+    # What the machine did meanwhile stands beside them, as beside every block.
+    assert all(s["stretch_seconds"] >= s["seconds"] - 1e-6 for s in own)
     assert len(own) >= limits.SAMPLING.min_samples
     seconds = sorted(s["seconds"] / s["iterations"] for s in own)[len(own) // 2]
     assert product["value"] == pytest.approx(2 * product["size"] ** 3 / seconds, rel=1e-3)
@@ -189,7 +195,7 @@ def test_a_trial_of_limits_measures_nothing_else(job_data: dict[str, Any]) -> No
     assert [event["event"] for event in events] == [
         *("started", "built"),
         *("limit",) * 5,
-        *("fingerprint", "finished"),
+        *("machine", "fingerprint", "finished"),
     ]
     assert [event.get("problem") for event in events[2:4]] == ["", "it counts in fp32 only"]
 

@@ -17,7 +17,14 @@ from netdyno.networks.roofline import Ceilings, LayerWork, NetworkWork, Work
 from netdyno.plan.job import PHASES
 from netdyno.report.progress import PHASE_NAMES
 
-__all__ = ["NetworkLimit", "ceilings_line", "limits_json", "print_limits", "title"]
+__all__ = [
+    "NetworkLimit",
+    "ceilings_line",
+    "disturbed_lines",
+    "limits_json",
+    "print_limits",
+    "title",
+]
 
 NAMES = {
     "product": "product of matrices",
@@ -61,6 +68,14 @@ def ceilings_line(limits: DeviceLimits, precisions: Sequence[str]) -> str:
     return f"{title(limits)}: {', '.join([*parts, f'copy {_value(copy)}' if copy else ''])}"
 
 
+def disturbed_lines(limits: DeviceLimits, precisions: Sequence[str]) -> list[str]:
+    """Why the device may do better than was measured."""
+    causes = dict.fromkeys(cause for p in precisions for cause in limits.disturbed(p))
+    if not causes:
+        return []
+    return [f"‡ {limits.device} may do more than this, measured while {'; '.join(causes)}."]
+
+
 def print_limits(
     devices: Sequence[DeviceLimits], networks: Sequence[NetworkLimit], console: Console
 ) -> None:
@@ -74,6 +89,8 @@ def print_limits(
                 markup=False,
                 soft_wrap=True,
             )
+        for line in disturbed_lines(limits, [f.precision or "" for f in limits.figures]):
+            console.print(line, style="yellow", soft_wrap=True)
     for limit in networks:
         console.print(_network_table(limit), crop=False)
         times = (f"{PHASE_NAMES[p]} {_ms(limit.work.seconds(p, limit.ceilings))}" for p in PHASES)
@@ -97,7 +114,7 @@ def _device_table(limits: DeviceLimits) -> Table:
     for figure in limits.figures:
         value = _value(figure) if figure.value else "-"
         where = _where(figure) if figure.value else f"[dim]{escape(figure.problem)}[/dim]"
-        name = NAMES.get(figure.name, figure.name)
+        name = NAMES.get(figure.name, figure.name) + (" ‡" if figure.disturbed else "")
         table.add_row(escape(name), escape(figure.precision or ""), value, where)
     return table
 

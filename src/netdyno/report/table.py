@@ -14,7 +14,7 @@ from rich.table import Table
 from netdyno.comparability import differences_summary, fingerprint_of
 from netdyno.frameworks import frameworks
 from netdyno.report.limits import device_limits
-from netdyno.report.limits_table import ceilings_line
+from netdyno.report.limits_table import ceilings_line, disturbed_lines
 from netdyno.report.memory_table import megabytes
 from netdyno.report.ranking import groups
 from netdyno.report.summary import Row, summary
@@ -303,6 +303,7 @@ def _print_limits(run: Run, rows: Sequence[Row], console: Console) -> None:
         else:
             known = True
             told[f"At most, {ceilings_line(limits, precisions)}"] = "dim"
+            told.update(dict.fromkeys(disturbed_lines(limits, precisions), "yellow"))
     if known:
         console.print(
             "of the limit: the least time of forward+backward, by these figures and the network's "
