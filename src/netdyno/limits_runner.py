@@ -21,8 +21,8 @@ from netdyno.store.trial import events_in
 
 __all__ = ["LimitsRunner", "Target", "candidates", "targets"]
 
-# A trial takes some ten seconds, a minute where XLA compiles five precisions for a GPU. One that hangs
-# must not hold a run up for long.
+# A trial takes some ten seconds, more where XLA compiles each size of five precisions for a GPU.
+# One that hangs must not hold a run up for long.
 TIMEOUT_SECONDS = 180.0
 
 # A device, with threads that count on a CPU only, and the precisions to measure there.
