@@ -45,7 +45,8 @@ class FrameworkSpec:
     ``external``: set for what is no Python package and not ours to install, to the page that says
     how to get it; the folder's ``installation.py`` finds it (see netdyno_worker/external.py).
     ``on_request_only``: never part of a run unless it is named. ``verifiable``: it computes
-    something that can be held against the reference.
+    something that can be held against the reference. ``limits_preference``: of the frameworks whose
+    ``limits.py`` may measure what a device can do at most, the lowest that is ready does.
     """
 
     name: str
@@ -69,10 +70,16 @@ class FrameworkSpec:
     external: str = ""
     on_request_only: bool = False
     verifiable: bool = True
+    limits_preference: int | None = None
 
     @property
     def default_mode(self) -> str:
         return next(iter(self.modes))
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether it can measure what a device can do at most."""
+        return (self.folder / "limits.py").is_file()
 
     def mode(self, name: str) -> ModeSpec:
         """Raises NetdynoError for a mode that this framework lacks."""
@@ -120,6 +127,7 @@ def _read(path: Path) -> FrameworkSpec:
         external=data.get("external", ""),
         on_request_only=data.get("on_request_only", False),
         verifiable=data.get("verifiable", True),
+        limits_preference=data.get("limits_preference"),
     )
 
 

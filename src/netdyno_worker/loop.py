@@ -45,6 +45,18 @@ class Block(NamedTuple):
     def seconds_per_iteration(self) -> float:
         return self.seconds / self.iterations
 
+    def fields(self) -> Dict[str, Any]:
+        """As events tell it: see docs/event-protocol.md."""
+        return {
+            "kind": self.kind,
+            "iterations": self.iterations,
+            "start": round(self.start, 6),
+            "seconds": round(self.seconds, 9),
+            "device_seconds": self.device_seconds and round(self.device_seconds, 9),
+            **self.usage,
+            **self.meanwhile,
+        }
+
 
 class DeviceEvents(NamedTuple):
     """Time by the device's own clock.

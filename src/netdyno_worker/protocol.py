@@ -89,6 +89,8 @@ class Job(NamedTuple):
     ``memory`` nothing is timed: it is the memory of each phase that is measured (see memory.py).
     With ``plan`` nothing is run: the framework's own memory plan of each phase is read, by
     ``Planner`` of ``frameworks/<name>/plan.py``.
+    With ``limits``, precisions, it is not the network that is measured but what the device can do
+    at most (see limits.py).
     """
 
     framework: str
@@ -109,6 +111,7 @@ class Job(NamedTuple):
     memory: Optional[MemoryRequest] = None
     autotune: bool = True
     plan: Optional[PlanRequest] = None
+    limits: Sequence[str] = ()
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Job":

@@ -13,7 +13,7 @@ import sys
 import traceback
 from typing import Any, Callable, Dict, Mapping, Optional, Type
 
-from netdyno_worker import clock, device, libraries, loop
+from netdyno_worker import clock, device, libraries, limits, loop
 from netdyno_worker.adapter import Adapter, UnsupportedError
 from netdyno_worker.machine import Machine
 from netdyno_worker.nvml import Gpu
@@ -70,9 +70,7 @@ def run(job: Job, events: Events) -> None:
     gpu = Gpu(job.device)
     machine = Machine(gpu=gpu)
     cls = adapter_class(job.framework)
-    cls.prepare(job)
-    if job.memory:
-        _prepare_memory(job)
+    _prepare(cls, job)
     from netdyno_worker import memory, weights, work  # NumPy: not before prepare()
 
     if job.checks:
@@ -86,6 +84,11 @@ def run(job: Job, events: Events) -> None:
         return
     adapter = cls(job)
     events.emit("built", seconds=round(clock.now() - start, 6))
+    if job.limits:
+        limits.measure(limits.limits_class(job.framework)(adapter, job), job, events, machine)
+        events.emit("fingerprint", **fingerprint(adapter, job.device, given))
+        events.emit("finished")
+        return
     start_from = weights.Parameters(job.network, job.seed)
     batch = weights.batch(job.network, job.batch_size, job.seed)
     adapter.load(start_from)
@@ -183,11 +186,18 @@ class _Restart:
         self.steps += iterations
 
 
-def _prepare_memory(job: Job) -> None:
+def _prepare(cls: Type[Adapter], job: Job) -> None:
     """Before the framework is imported."""
+    cls.prepare(job)
+    if job.limits:
+        limits.limits_class(job.framework).prepare(job)
+    if job.memory:
+        _prepare_memory(job)
+
+
+def _prepare_memory(job: Job) -> None:
     from netdyno_worker import memory
 
-    assert job.memory
     limit = job.memory.limit_bytes
     if limit is not None:
         # Private memory that can be written: what a process has asked for and may fill at any time.
@@ -221,18 +231,7 @@ def _measure_phase(
         how.update(before_block=restart, max_iterations=restart.STEPS)
     blocks = loop.measure(step, adapter.synchronize, job.sampling, **how)
     for index, block in enumerate(blocks):
-        events.emit(
-            "block",
-            phase=phase,
-            index=index,
-            kind=block.kind,
-            iterations=block.iterations,
-            start=round(block.start, 6),
-            seconds=round(block.seconds, 9),
-            device_seconds=block.device_seconds and round(block.device_seconds, 9),
-            **block.usage,
-            **block.meanwhile,
-        )
+        events.emit("block", phase=phase, index=index, **block.fields())
     # Here, when the clock is still that of the work.
     events.emit("machine", phase=phase, **machine.facts())
 

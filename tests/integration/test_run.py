@@ -43,6 +43,7 @@ def test_four_frameworks_in_one_run(tmp_path: Path) -> None:
     for cell in data["cells"]:
         assert cell["trials"] == {"ok": 1}
         assert cell["images_per_second"] > 0
+        assert cell["of_limit"] > 0
         assert cell["fingerprint"]["threads"]["count"] == 2, cell["framework"]
         assert cell["fingerprint"]["versions"][cell["framework"]]
 
@@ -50,6 +51,7 @@ def test_four_frameworks_in_one_run(tmp_path: Path) -> None:
 def test_a_retained_heap_maps_fewer_pages(tmp_path: Path) -> None:
     data = run(
         tmp_path / "run",
+        "--no-limits",
         "--frameworks",
         "pytorch",
         "--networks",

@@ -19,6 +19,7 @@ COMMANDS = {
     "compare": "Say which of two runs or cells is slower, by how much, and how certain that is.",
     "doctor": "Show frameworks, environments and devices, and what is missing.",
     "history": "Show runs over time, and where a cell became slower or faster.",
+    "limits": "Measure what a device can do at most, and what that means for a network.",
     "memory": "Measure the memory of a pass, or find the largest batch that fits.",
     "networks": "List the networks, or print the layers and costs of one.",
     "paper": "Put figures of published papers beside what they are today.",

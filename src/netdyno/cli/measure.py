@@ -19,6 +19,7 @@ from netdyno.host.cpu import memory_bytes
 from netdyno.host.facts import host_facts
 from netdyno.host.lock import measuring
 from netdyno.host.noise import look
+from netdyno.limits_runner import LimitsRunner, candidates, targets
 from netdyno.memory_runner import MemoryRunner
 from netdyno.plan.best import Choice
 from netdyno.plan.budget import Budget
@@ -111,7 +112,9 @@ def measure(
     measures: Sequence[str] = ("time",),
     choices: Sequence[Choice] = (),
 ) -> Ended:
-    """Verify and measure ``plan``; see ``bench``. ``measures``: ``time``, ``memory`` or both.
+    """Verify and measure ``plan``; see ``bench``.
+
+    ``measures``: any of ``time``, ``memory`` and ``limits`` (of the devices).
 
     ``choices``: of each, the fastest candidate is looked for first and measured as well; ``plan``
     holds their defaults.
@@ -123,9 +126,11 @@ def measure(
     with bench(request, plan, settings, out=out, resume=resume, wait=wait) as running:
         if "time" in measures:
             _look(running.folder, plan)
-        candidates = [cell for choice in choices for cell in choice.candidates]
+        tried = [cell for choice in choices for cell in choice.candidates]
         if not unverified:
-            running.refused = verify([*plan, *candidates], running)
+            running.refused = verify([*plan, *tried], running)
+        if "limits" in measures and "limits" not in running.folder.data:
+            _measure_limits(request, plan, running)
         status = "complete"
         if "time" in measures:
             runner = Runner(
@@ -148,6 +153,22 @@ def measure(
             _run_memory(memory_runner(request, running), left, estimates)
         running.status = status
     return Ended(running.folder.path, running.status)
+
+
+def _measure_limits(request: Request, plan: Sequence[Cell], running: Bench) -> None:
+    """Keep what the devices of ``plan`` can do at most, or why nobody knows."""
+    folder, found = running.folder, []
+    runner = LimitsRunner(
+        lambda cell: folder.new_trial(cell, 1, measures="limits"),
+        folder.end_trial,
+        running.redact,
+        request.seed,
+    )
+    for target in targets(plan):
+        say(f"measuring the limits of {target[0]} …")
+        found.append(runner.measure(target, candidates(target[0], running.settings)))
+    if found:
+        folder.limits([limits.to_json() for limits in found])
 
 
 def memory_runner(request: Request, running: Bench) -> MemoryRunner:
@@ -199,6 +220,8 @@ def redactor(settings: Settings, found: dict[str, environments.Environment]) -> 
         folders[environment.python.parent.parent] = f"<{name}-environment>"
         if environment.root:
             folders[environment.root] = f"<{name}-environment>"
+    for name, python in settings.python.items():  # one that is not measured may measure limits
+        folders.setdefault(python.parent.parent, f"<{name}-environment>")
     return Redactor(folders)
 
 
@@ -256,9 +279,9 @@ def _ended_in_order(running: Bench) -> Iterator[None]:
 def _search(runner: Runner, choices: Sequence[Choice], folder: RunFolder) -> list[Cell]:
     """The cells to measure: defaults, and what was found to be faster."""
     known = {choice.default.key for choice in choices}
-    candidates = [cell for choice in choices for cell in choice.candidates]
-    seconds = sum(map(runner.budget.expected_seconds, candidates))
-    with RunProgress(progress_console(), len(candidates), seconds) as progress:
+    tried = [cell for choice in choices for cell in choice.candidates]
+    seconds = sum(map(runner.budget.expected_seconds, tried))
+    with RunProgress(progress_console(), len(tried), seconds) as progress:
         found = runner.search(choices, progress)
     for cell in found:
         if cell.key not in known:

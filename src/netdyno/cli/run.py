@@ -65,6 +65,11 @@ Examples:
 @click.option(
     "--memory", is_flag=True, help="Also measure each cell's memory, in a process of its own."
 )
+@click.option(
+    "--no-limits",
+    is_flag=True,
+    help="Leave out the devices' limits, which take some seconds to measure.",
+)
 @click.option("--budget", type=Duration(), help="Start no trial that would end later than this.")
 @click.option("--trial-timeout", type=Duration(), help="End a trial after this. Default: 10m.")
 @click.option("--seed", type=int, help="Of weights, images and the order. Default: 1.")
@@ -86,6 +91,7 @@ def command(
     resume: Path | None,
     python: tuple[str, ...],
     memory: bool,
+    no_limits: bool,
     unverified: bool,
     strict: bool,
     wait: bool,
@@ -111,6 +117,7 @@ def command(
         else:
             print_plan(request, plan, estimates, console())
         return 0
+    measures = {"time": True, "limits": not no_limits, "memory": memory}
     ended = measure(
         request,
         plan,
@@ -120,7 +127,7 @@ def command(
         resume=earlier,
         unverified=unverified,
         wait=wait,
-        measures=("time", "memory") if memory else ("time",),
+        measures=tuple(what for what, wanted in measures.items() if wanted),
         choices=found,
     )
     return _report(ended, as_json, strict)

@@ -10,7 +10,7 @@ from netdyno.plan.cell import Cell
 from netdyno.plan.sampling import SAMPLING
 from netdyno_worker.protocol import HYPERPARAMETERS
 
-__all__ = ["MEMORY_OF", "MEMORY_PHASES", "PHASES", "TIMED", "job", "memory_job"]
+__all__ = ["MEMORY_OF", "MEMORY_PHASES", "PHASES", "TIMED", "job", "limits_job", "memory_job"]
 
 # What each phase's timed region holds, in the order in which phases are measured. It stands in
 # run.json: figures of another region are never compared with these, so change the words with it.
@@ -77,3 +77,8 @@ def memory_job(
             "limit_bytes": limit_bytes,
         },
     }
+
+
+def limits_job(cell: Cell, seed: int, precisions: Sequence[str]) -> dict[str, Any]:
+    """A trial that measures what the device of ``cell`` can do at most; its network is not run."""
+    return {**job(cell, seed, phases=()), "limits": list(precisions)}

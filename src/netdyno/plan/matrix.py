@@ -15,7 +15,7 @@ from netdyno.networks import Network, build, file_of
 from netdyno.plan.cell import ALLOCATORS, AUTOTUNE, PRECISIONS, Cell
 from netdyno.plan.request import Request
 
-__all__ = ["cells"]
+__all__ = ["cells", "device_name"]
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def cells(request: Request) -> list[Cell]:
     _check_names("layout", request.layout, LAYOUTS)
     _check_names("host allocator", request.host_allocator, ALLOCATORS)
     _check_names("autotune", request.autotune, AUTOTUNE)
-    devices = _unique(_device(name) for name in request.device)
+    devices = _unique(device_name(name) for name in request.device)
     networks = _networks(request)
     specs = _frameworks(request)
     if ALL_MODES not in request.modes:
@@ -166,7 +166,7 @@ def _threads(request: Request) -> list[int]:
     return _unique(request.threads) or [cores]
 
 
-def _device(name: str) -> str:
+def device_name(name: str) -> str:
     """``cpu`` or ``cuda:N``, if it is there."""
     if name == "cpu":
         return name

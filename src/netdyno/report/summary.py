@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from netdyno.device_limits import limits_from_json
+from netdyno.plan.request import PRIMARY_PHASE
 from netdyno.report.advice import advice
 from netdyno.report.energy import energy
+from netdyno.report.limits import cell_limit
 from netdyno.report.ranking import Place, places
 from netdyno.stats.block import Block
 from netdyno.stats.estimate import Estimate, estimate
@@ -29,6 +32,9 @@ class Row:
     ``system_share`` and ``minor_faults`` belong to forward+backward: how much of the processor
     time the kernel took, and how many pages it mapped in each iteration.
     ``internal_bytes`` and ``total_bytes``: memory of forward+backward, from a trial of its own.
+    ``limit_seconds``: by phase, the least that an iteration could take on this device, whose limits
+    were measured in the same run; ``of_limit`` that over what forward+backward took, and
+    ``flop_per_second`` what it reached in convolutions and dense layers (networks/roofline.py).
     ``joules_per_image``: of the GPU's board in train steps; ``device_seconds``: forward+backward
     by the device's own events. ``disturbed``: blocks of all phases that are left out, by reason.
     ``place``: where the cell stands among those it may be ranked with. ``advice``: what to mind,
@@ -52,6 +58,9 @@ class Row:
     total_bytes: int | None
     joules_per_image: Quantity | None
     device_seconds: float | None
+    limit_seconds: Mapping[str, float] | None
+    of_limit: float | None
+    flop_per_second: float | None
     disturbed: Mapping[str, int]
     place: Place
     advice: tuple[str, ...]
@@ -86,6 +95,7 @@ def _row(run: Run, cell: Mapping[str, Any], verified: bool, place: Place) -> Row
     firsts = [block.seconds for trial in good for block in trial.of("forward_backward", "first")]
     of_memory = [trial for trial in run.memory_trials if trial.cell == key]
     bad = [trial for trial in [*trials, *of_memory] if trial.status != "ok"]
+    limit = cell_limit(run, cell)
     memory = of_memory[-1].memory.get("forward_backward") if of_memory else None
     return Row(
         cell=cell,
@@ -105,6 +115,9 @@ def _row(run: Run, cell: Mapping[str, Any], verified: bool, place: Place) -> Row
         total_bytes=memory.total_bytes if memory else None,
         joules_per_image=energy(good, int(cell["batch_size"])),
         device_seconds=_device_seconds(blocks),
+        limit_seconds=limit.seconds if limit else None,
+        of_limit=limit.seconds[PRIMARY_PHASE] / both.seconds if limit and both else None,
+        flop_per_second=limit.flop[PRIMARY_PHASE] / both.seconds if limit and both else None,
         disturbed=run.disturbed(key),
         place=place,
         advice=tuple(advice(run, key)),
@@ -127,6 +140,7 @@ def summary_json(run: Run, *, strict: bool = False) -> dict[str, Any]:
         "started": run.data["started"],
         "host": run.data["host"],
         "search": run.data.get("search", []),
+        "limits": [limits.to_json() for limits in limits_from_json(run.data.get("limits"))],
         "cells": [_row_json(row) for row in summary(run, strict=strict)],
     }
 

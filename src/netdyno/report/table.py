@@ -13,6 +13,8 @@ from rich.table import Table
 
 from netdyno.comparability import differences_summary, fingerprint_of
 from netdyno.frameworks import frameworks
+from netdyno.report.limits import device_limits
+from netdyno.report.limits_table import ceilings_line, disturbed_lines
 from netdyno.report.memory_table import megabytes
 from netdyno.report.ranking import groups
 from netdyno.report.summary import Row, summary
@@ -52,11 +54,7 @@ def _standing(row: Row) -> float:
 
 def _table(rows: Sequence[Row], console: Console) -> Table:
     """With as many columns as ``console`` is wide enough for."""
-    empty = tuple(
-        heading
-        for heading, fact in OPTIONAL.items()
-        if all(getattr(row, fact) is None for row in rows)
-    )
+    empty = _empty(rows)
     for count in range(len(DROPPED_FIRST) + 1):
         dropped = (*empty, *DROPPED_FIRST[:count])
         table = _with_columns(rows, [c for c in COLUMNS if c not in dropped])
@@ -64,6 +62,15 @@ def _table(rows: Sequence[Row], console: Console) -> Table:
         if Measurement.get(console, unlimited, table).maximum <= console.width:
             break
     return table
+
+
+def _empty(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Columns that nothing was measured for, and the rate in the other device's unit."""
+    on_cpu = rows[0].cell["device"] == "cpu"
+    facts = {INTERNAL: "internal_bytes", JOULES: "joules_per_image", OF_LIMIT: "of_limit"}
+    found = [h for h, fact in facts.items() if all(getattr(row, fact) is None for row in rows)]
+    found += [GFLOPS, TFLOPS] if OF_LIMIT in found else [TFLOPS if on_cpu else GFLOPS]
+    return tuple(found)
 
 
 def _with_columns(rows: Sequence[Row], columns: Sequence[str]) -> Table:
@@ -188,8 +195,19 @@ def _joules(row: Row) -> str:
 # Of forward+backward, where `--memory` asked for it; of the train step, where a GPU tells it.
 INTERNAL = "internal\nMB"
 JOULES = "J an\nimage"
-# Columns that are left out where no row has the fact.
-OPTIONAL = {INTERNAL: "internal_bytes", JOULES: "joules_per_image"}
+
+
+def _of_limit(row: Row) -> str:
+    return "-" if row.of_limit is None else f"{row.of_limit:.0%}"
+
+
+def _flops(scale: float) -> Callable[[Row], str]:
+    return lambda row: _rate(row.flop_per_second and row.flop_per_second / scale)
+
+
+# Of forward+backward; only where the limits of the device are known.
+OF_LIMIT = "of the\nlimit"
+GFLOPS, TFLOPS = "GFLOP\n/s", "TFLOP\n/s"
 COLUMNS: dict[str, Callable[[Row], str]] = {
     "forward\nms": lambda row: _ms(row.forward),
     "backward*\nms": _backward,
@@ -197,6 +215,9 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "times the\nfastest": _ratio,
     "train step\nms": lambda row: _ms(row.train_step),
     "images\n/s": lambda row: _rate(row.images_per_second),
+    OF_LIMIT: _of_limit,
+    GFLOPS: _flops(1e9),
+    TFLOPS: _flops(1e12),
     INTERNAL: _internal,
     JOULES: _joules,
     "first\niter. s": _first,
@@ -205,6 +226,9 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 }
 # On a terminal that is too narrow for all; `--json` has them.
 DROPPED_FIRST = (
+    GFLOPS,
+    TFLOPS,
+    OF_LIMIT,
     "faults\n/iter.",
     "first\niter. s",
     "backward*\nms",
@@ -265,6 +289,7 @@ def _print_remarks(run: Run, rows: Sequence[Row], console: Console) -> None:
         for text in row.advice:
             _remark(console, row, text)
     _print_search(run, rows, console)
+    _print_limits(run, rows, console)
     _print_notes(rows, console)
     for row in rows:
         if row.reason:
@@ -275,6 +300,34 @@ def _print_remarks(run: Run, rows: Sequence[Row], console: Console) -> None:
     if status in ENDINGS:
         style = "green" if status == "target" else "yellow"
         console.print(f"This run {ENDINGS[status]}{_asked(run, status)}.", style=style)
+
+
+def _print_limits(run: Run, rows: Sequence[Row], console: Console) -> None:
+    """What the devices can do at most, and why that is not known; each once."""
+    told: dict[str, str] = {}
+    known = False
+    precisions = list(dict.fromkeys(row.cell["precision"] for row in rows))
+    for row in rows:
+        limits = device_limits(run, row.cell)
+        if limits is None:
+            continue
+        problem = limits.problem(row.cell["precision"])
+        if problem:
+            place = f"{row.cell['device']}, {row.cell['precision']}"
+            told[f"The limits of {place} are not known: {problem}"] = "yellow"
+        else:
+            known = True
+            told[f"At most, {ceilings_line(limits, precisions)}"] = "dim"
+            told.update(dict.fromkeys(disturbed_lines(limits, precisions), "yellow"))
+    if known:
+        console.print(
+            "of the limit: the least time of forward+backward, by these figures and the network's "
+            "direct convolutions and dense layers, over the time it took.",
+            style="dim",
+            soft_wrap=True,
+        )
+    for text, style in told.items():
+        console.print(text, style=style, markup=False, soft_wrap=True)
 
 
 def _remark(console: Console, row: Row, text: str) -> None:

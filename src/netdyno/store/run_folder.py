@@ -128,6 +128,11 @@ class RunFolder:
         self.data["conditions"] = dict(conditions)
         self._write()
 
+    def limits(self, limits: Sequence[Mapping[str, Any]]) -> None:
+        """Keep what the devices can do at most; the raw samples are in trials of their own."""
+        self.data["limits"] = [dict(entry) for entry in limits]
+        self._write()
+
     @property
     def verification(self) -> Mapping[str, Mapping[str, Any]]:
         """By cell key, how each cell was verified so far: summaries of certificates."""
@@ -149,7 +154,10 @@ class RunFolder:
         _replace(self.path / "run.json", text)
 
     def new_trial(self, cell: Cell, round_number: int, measures: str = "time") -> Path:
-        """A new events file, begun with what it is about. ``measures``: ``time`` or ``memory``."""
+        """A new events file, begun with what it is about.
+
+        ``measures``: ``time``, ``memory``, or ``limits``, whose cell is none of the run's.
+        """
         self._count += 1
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", f"{cell.framework}-{cell.mode}-{cell.network_spec}")
         path = self.path / "trials" / f"{self._count:04d}-r{round_number}-{slug}.jsonl"

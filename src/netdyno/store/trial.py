@@ -17,7 +17,7 @@ from netdyno.redact import printable
 from netdyno.stats.block import Block, GpuSample
 from netdyno.stats.disturbance import Disturbance, Room, disturbances
 
-__all__ = ["Trial", "read_trial", "trial_of"]
+__all__ = ["Trial", "events_in", "read_trial", "trial_of"]
 
 # What older runs lack, or a system may not tell.
 OPTIONAL = {f.name for f in fields(Block) if f.default is not MISSING}
@@ -88,7 +88,7 @@ def read_trial(path: Path, run: Mapping[str, Any]) -> Trial | None:
 
     Raises NetdynoError for a file that is about something else.
     """
-    events = list(_events(path))
+    events = list(events_in(path))
     if not events:
         return None
     if not any(event.get("event") == "trial" for event in events):
@@ -173,7 +173,8 @@ def _number(value: Any) -> float | None:
     return None
 
 
-def _events(path: Path) -> Iterator[dict[str, Any]]:
+def events_in(path: Path) -> Iterator[dict[str, Any]]:
+    """What a trial's file holds so far."""
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             event = json.loads(line)

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Mapping, Optional
 import numpy as np
 
 from netdyno_worker.adapter import Adapter as Base
-from netdyno_worker.frameworks.torch7 import installation, limits, lua
+from netdyno_worker.frameworks.torch7 import installation, lua, unsupported
 from netdyno_worker.frameworks.torch7.child import Child
 from netdyno_worker.protocol import Job
 
@@ -29,7 +29,7 @@ PTHREAD_NOTE = (
 
 class Adapter(Base):
     def __init__(self, job: Job) -> None:
-        limits.check(job.network, job.batch_size)
+        unsupported.check(job.network, job.batch_size)
         self.job = job
         self.dtype = np.dtype(DTYPES[job.precision])
         self._folder = tempfile.mkdtemp(prefix="torch7-", dir=job.scratch)
