@@ -25,7 +25,7 @@ PARAMETERS = {
 
 
 class Built(NamedTuple):
-    """``model`` maps images to the list of what each loss reads.
+    """``model`` maps images to what each loss reads.
 
     Variables are keyed by the names of the neutral network; ``running`` holds mean and variance.
     """
@@ -35,14 +35,16 @@ class Built(NamedTuple):
     parameters: Dict[str, Any]
     running: Dict[str, Tuple[Any, Any]]
 
-    def loss(self, labels: Any, logits: List[Any]) -> Any:
-        """Mean over the batch, times each loss' weight, all added up."""
+    def judged(self, outputs: Any, labels: Any) -> Tuple[Any, Any]:
+        """The network's logits; the means over the batch, times their weights, added up."""
+        # Keras takes a single output out of its list.
+        logits = outputs if isinstance(outputs, list) else [outputs]
         one = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         terms = [
             one(labels, found) if weight == 1 else weight * one(labels, found)
             for weight, found in zip(self.weights, logits)
         ]
-        return sum(terms[1:], terms[0])
+        return logits[-1], sum(terms[1:], terms[0])
 
 
 def build(network: Network, batch_size: int, channels_last: bool, seed: int) -> Built:

@@ -56,9 +56,9 @@ class Trainer(Base):
         decay, scale = job.hyperparameters.weight_decay, self.scale
 
         def scaled_loss(trainable, others, images, labels):
-            logits, others = model.stateless_call(trainable, others, images, training=True)
-            loss = self.built.loss(labels, logits)
-            return loss * scale, (loss, logits[-1], others)
+            outputs, others = model.stateless_call(trainable, others, images, training=True)
+            logits, loss = self.built.judged(outputs, labels)
+            return loss * scale, (loss, logits, others)
 
         def forward(trainable, others, images, labels):
             return scaled_loss(trainable, others, images, labels)[1]

@@ -51,8 +51,7 @@ class Trainer(Base):
         values = [variable.value for variable in variables]
 
         def run(images, labels):
-            logits = self.model(images, training=True)
-            return logits[-1], self.built.loss(labels, logits)
+            return self.built.judged(self.model(images, training=True), labels)
 
         def gradients(images, labels):
             with tf.GradientTape(watch_accessed_variables=False) as tape:

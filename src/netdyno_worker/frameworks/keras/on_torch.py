@@ -21,8 +21,8 @@ class Trainer(Base):
 
     @classmethod
     def prepare(cls, job: Job) -> None:
-        # Keras would take the GPU wherever there is one.
-        os.environ["KERAS_TORCH_DEVICE"] = job.device
+        # Keras would take the GPU wherever there is one. It compares with "cuda", without a number.
+        os.environ["KERAS_TORCH_DEVICE"] = "cuda" if job.device == "cuda:0" else job.device
 
     def configure(self) -> None:
         if self.job.precision == "fp64":
@@ -50,8 +50,7 @@ class Trainer(Base):
         )
 
     def _run(self, images: Any, labels: Any) -> Any:
-        logits = self.model(images, training=True)
-        return logits[-1], self.built.loss(labels, logits)
+        return self.built.judged(self.model(images, training=True), labels)
 
     def forward(self) -> None:
         logits, loss = self._run(*self._batch)
