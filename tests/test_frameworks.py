@@ -22,7 +22,7 @@ def test_in_alphabetical_order() -> None:
 
 def test_yardsticks_and_rarities_are_measured_on_request_only() -> None:
     asked = {name for name, spec in frameworks().items() if spec.on_request_only}
-    assert asked == {"caffe", "null", "numpy", "torch7"}
+    assert asked == {"caffe", "keras", "null", "numpy", "torch7"}
 
 
 @every

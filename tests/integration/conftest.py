@@ -14,9 +14,15 @@ from netdyno.redact import Redactor
 from netdyno.settings import load_settings
 
 
-def environment_of(name: str) -> Environment:
-    """Skips the test where the framework has no usable environment."""
+def environment_of(name: str, mode: str = "") -> Environment:
+    """Skips the test where the framework has no usable environment.
+
+    Keras over TensorFlow is in TensorFlow's.
+    """
     try:
+        if (name, mode) == ("keras", "tensorflow"):
+            python = find(framework("tensorflow"), load_settings()).python
+            return find(framework("keras"), load_settings([f"keras={python}"]))
         return find(framework(name), load_settings())
     except NetdynoError as error:
         pytest.skip(str(error))

@@ -149,7 +149,7 @@ class Adapter(Base):
 
     def versions(self) -> Dict[str, str]:
         torch = self.torch
-        found = {"pytorch": torch.__version__, **_config_versions(torch.__config__.show())}
+        found = {"pytorch": torch.__version__, **config_versions(torch.__config__.show())}
         if self.device.type == "cuda":
             found["cuda"] = str(torch.version.cuda)
         return found
@@ -170,7 +170,7 @@ def find_device(torch: Any, name: str) -> Any:
     return torch.device(name)
 
 
-def _config_versions(text: str) -> Dict[str, str]:
+def config_versions(text: str) -> Dict[str, str]:
     """oneDNN, MKL and the compiler from what ``torch.__config__.show()`` prints."""
     patterns: Tuple[Tuple[str, str], ...] = (
         ("onednn", r"(?:oneDNN|MKL-DNN)\)? v([\d.]+)"),

@@ -162,7 +162,7 @@ class Adapter(Base):
         for key, name in (("cuda_version", "cuda"), ("cudnn_version", "cudnn")):
             if self.job.device != "cpu" and build.get(key):
                 found[name] = str(build[key])
-        onednn = _onednn_version(os.path.dirname(tf.__file__))
+        onednn = onednn_version(os.path.dirname(tf.__file__))
         if onednn:
             found["onednn"] = onednn
         return found
@@ -208,7 +208,7 @@ def _outward(value: np.ndarray) -> np.ndarray:
     return value.transpose(3, 2, 0, 1) if value.ndim == 4 else value.T
 
 
-def _onednn_version(folder: str) -> str:
+def onednn_version(folder: str) -> str:
     """From the header that the wheel ships: no function of TensorFlow tells."""
     for path in glob.glob(os.path.join(folder, "include", "**", "dnnl_version.h"), recursive=True):
         with open(path, encoding="utf-8") as file:
