@@ -19,7 +19,10 @@ WORKER_ROOT = Path(netdyno_worker.__file__).parent
 
 @dataclass(frozen=True)
 class ModeSpec:
-    """One way to run a framework. ``layouts[0]`` is the default."""
+    """One way to run a framework. ``layouts[0]`` is the default.
+
+    ``needs``: ``c++``, or ``clang`` on a CPU, of which it makes kernels at run time.
+    """
 
     name: str
     layouts: tuple[str, ...]
