@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from netdyno_worker.frameworks.tinygrad.adapter import SETTINGS, Adapter
+from netdyno_worker.frameworks.tinygrad.memory import Memory
+from netdyno_worker.protocol import MemoryRequest
 
 SET = (
     "ALLOW_TF32",
@@ -56,6 +58,26 @@ def test_tf32_is_allowed_where_it_is_asked_for(precision: str) -> None:
     prepared(device="cuda:1", precision=precision)
     assert os.environ["DEV"] == "CUDA"
     assert os.environ["ALLOW_TF32"] == str(int(precision == "tf32"))
+
+
+def test_a_limit_of_memory_holds_for_its_buffers() -> None:
+    counters = SimpleNamespace(mem_used=0)
+
+    def allocate(size: int, options: None) -> str:
+        counters.mem_used += size
+        return f"{size} bytes"
+
+    allocator = SimpleNamespace(_alloc=allocate)
+    adapter = SimpleNamespace(
+        tinygrad=SimpleNamespace(helpers=SimpleNamespace(GlobalCounters=counters)),
+        opened=SimpleNamespace(allocator=allocator),
+    )
+    job = SimpleNamespace(device="cpu", memory=MemoryRequest(limit_bytes=100))
+    Memory(adapter, job)  # type: ignore[arg-type]
+    assert allocator._alloc(60, None) == "60 bytes"
+    with pytest.raises(MemoryError, match="the limit is 100 bytes"):
+        allocator._alloc(41, None)
+    assert allocator._alloc(40, None) == "40 bytes"
 
 
 def test_what_it_does_differently_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

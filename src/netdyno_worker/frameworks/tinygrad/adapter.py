@@ -55,9 +55,9 @@ class Adapter(Base):
         self.device = _device_name(job.device)
         if job.precision == "tf32" and job.device == "cpu":
             raise UnsupportedError("tf32 is a precision of GPUs")
-        self._opened = _open(tinygrad, self.device)
+        self.opened = _open(tinygrad, self.device)
         if job.precision == "bf16" and job.device == "cpu":
-            _must_know_bfloat16(self._opened.compiler)
+            _must_know_bfloat16(self.opened.compiler)
         tinygrad.Tensor.manual_seed(job.seed % 2**32)
         self.dtype = np.float64 if job.precision == "fp64" else np.float32
         self.scale = LOSS_SCALE if job.precision == "fp16" else 1.0
@@ -161,7 +161,7 @@ class Adapter(Base):
         ]
 
     def synchronize(self) -> None:
-        self._opened.synchronize()
+        self.opened.synchronize()
 
     def loss(self) -> float:
         return float(self._loss.item())
@@ -196,7 +196,7 @@ class Adapter(Base):
         if self.job.device != "cpu":
             return {"count": None, "source": "kernels run on the GPU"}
         # A worker runs one kernel at a time; where there is none, the thread that calls does.
-        workers = len(self._opened.workers)
+        workers = len(self.opened.workers)
         return {"count": max(1, workers), "source": "workers of tinygrad's CPU device"}
 
     def tf32(self) -> Optional[bool]:

@@ -21,6 +21,25 @@ class Memory(Base):
     def prepare(cls, job: Job) -> None:
         os.environ["LRU"] = "0"  # what is freed goes back to the system at once
 
+    def __init__(self, adapter: Any, job: Job) -> None:
+        super().__init__(adapter, job)
+        self.counters = adapter.tinygrad.helpers.GlobalCounters
+        limit = job.memory.limit_bytes if job.memory else None
+        if limit is not None and job.device == "cpu":
+            self._limit(adapter.opened.allocator, limit)
+
+    def _limit(self, allocator: Any, limit: int) -> None:
+        """Refuse what is beyond ``limit`` bytes in all: buffers on the CPU are shared mappings,
+        which the system's limit on a process's private memory does not count."""
+        allocate = allocator._alloc
+
+        def limited(size: int, options: Any) -> Any:
+            if self.counters.mem_used + size > limit:
+                raise MemoryError("out of memory: the limit is {} bytes".format(limit))
+            return allocate(size, options)
+
+        allocator._alloc = limited
+
     def begin(self, phase: str) -> None:
         self._free(phase)
         # The first call runs kernel by kernel, the second captures.
@@ -45,10 +64,9 @@ class Memory(Base):
         return sum(tensor.nbytes() for tensor in _tensors(returned))
 
     def reported(self, phase: str) -> Reported:
-        counters = self.adapter.tinygrad.helpers.GlobalCounters  # type: ignore[attr-defined]
-        before = counters.mem_used
+        before = self.counters.mem_used
         super().run(phase)
-        taken = counters.mem_used - before
+        taken = self.counters.mem_used - before
         self._free(phase)
         return Reported(
             taken - self.foreign_bytes(phase),
