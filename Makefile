@@ -15,6 +15,7 @@ bench: .venv/netdyno
 test: .venv/dev
 	$(BIN)/netdyno setup
 	$(BIN)/netdyno setup caffe || echo "Caffe's integration tests will be skipped"
+	$(BIN)/netdyno setup tinygrad || echo "tinygrad's integration tests will be skipped"
 	$(BIN)/python -m pytest
 
 lint: .venv/dev

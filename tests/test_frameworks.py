@@ -22,7 +22,7 @@ def test_in_alphabetical_order() -> None:
 
 def test_yardsticks_and_rarities_are_measured_on_request_only() -> None:
     asked = {name for name, spec in frameworks().items() if spec.on_request_only}
-    assert asked == {"caffe", "keras", "null", "numpy", "torch7"}
+    assert asked == {"caffe", "keras", "null", "numpy", "tinygrad", "torch7"}
 
 
 @every
@@ -37,7 +37,7 @@ def test_its_names_exist(spec: FrameworkSpec) -> None:
     for mode in spec.modes.values():
         assert mode.layouts
         assert set(mode.layouts) <= set(LAYOUTS)
-        assert set(mode.needs) <= {"c++"}
+        assert set(mode.needs) <= {"c++", "clang"}
 
 
 @every
@@ -65,7 +65,7 @@ def test_it_can_be_installed_or_needs_no_installation(spec: FrameworkSpec) -> No
 
 
 def test_no_framework_is_imported_to_tell() -> None:
-    assert not {"mxnet", "tensorflow", "torch", "jax", "caffe"} & sys.modules.keys()
+    assert not {"mxnet", "tensorflow", "torch", "jax", "caffe", "tinygrad"} & sys.modules.keys()
 
 
 def test_names_that_do_not_exist() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from netdyno import runner, session
 from netdyno.environments import Environment
+from netdyno.host.compiler import Compiler
 from netdyno.outcome import Outcome
 from netdyno.plan import job as plan_job
 from netdyno.plan.budget import Budget
@@ -147,6 +149,17 @@ def test_a_mode_that_needs_a_compiler_is_skipped_without_one(
     assert compiled.trials == {"skipped": 1}
     assert "needs a C++ compiler: install one, or set CXX" in compiled.reason
     assert steady.trials == {"ok": 2}
+
+
+def test_clang_is_needed_on_a_cpu_only(
+    make_cell: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = make_cell(framework="tinygrad", mode="jit")
+    monkeypatch.setattr(runner, "clang_compiler", lambda: Compiler("clang", "clang 14"))
+    assert not runner.lacking(cell)
+    monkeypatch.setattr(runner, "clang_compiler", lambda: None)
+    assert "needs clang on a CPU: install it, or name one in CC" in runner.lacking(cell)
+    assert not runner.lacking(dataclasses.replace(cell, device="cuda:0"))
 
 
 @pytest.mark.usefixtures("outcomes")

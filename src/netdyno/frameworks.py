@@ -22,6 +22,7 @@ class ModeSpec:
     """One way to run a framework. ``layouts[0]`` is the default.
 
     ``devices``: those that it exists on; empty for all of the framework's.
+    ``needs``: ``c++``, or ``clang`` on a CPU, of which it makes kernels at run time.
     """
 
     name: str

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from netdyno.environments import Environment
 from netdyno.frameworks import framework
-from netdyno.host.compiler import cxx_compiler
+from netdyno.host.compiler import clang_compiler, cxx_compiler
 from netdyno.outcome import Outcome
 from netdyno.plan.best import Choice
 from netdyno.plan.budget import Budget
@@ -35,8 +35,12 @@ SEARCH = 0
 
 def lacking(cell: Cell) -> str:
     """What this host lacks to run ``cell``; empty if nothing."""
-    if "c++" in framework(cell.framework).mode(cell.mode).needs and cxx_compiler() is None:
+    needs = framework(cell.framework).mode(cell.mode).needs
+    if "c++" in needs and cxx_compiler() is None:
         return f"mode {cell.mode} needs a C++ compiler: install one, or set CXX"
+    # On a GPU, CUDA's own compiler does that work.
+    if "clang" in needs and cell.device == "cpu" and clang_compiler() is None:
+        return f"mode {cell.mode} needs clang on a CPU: install it, or name one in CC"
     return ""
 
 

@@ -122,6 +122,18 @@ def test_missing_compiler_and_unused_gpu(home: Path, monkeypatch: pytest.MonkeyP
     assert "netdyno setup pytorch --accelerator cuda" in remedies.values()
 
 
+def test_missing_clang(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment(home, "tinygrad")
+    monkeypatch.setattr(doctor, "clang_compiler", lambda: None)
+    entries, remedies = report()
+    assert entries["tinygrad"]["modes"] == []
+    assert remedies["tinygrad: no clang, so no mode jit on the CPU"].startswith("install clang")
+    monkeypatch.setattr(doctor, "clang_compiler", lambda: Compiler("clang", "clang 14"))
+    entries, remedies = report()
+    assert entries["tinygrad"]["modes"] == ["jit"]
+    assert not any("clang" in problem for problem in remedies)
+
+
 def test_table(home: Path) -> None:
     environment(home, "pytorch")
     text = output()

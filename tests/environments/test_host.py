@@ -7,6 +7,7 @@ import hashlib
 import json
 import platform
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,31 @@ def test_a_host_without_a_machine_id_has_none(tmp_path: Path, text: str) -> None
     (tmp_path / "machine-id").write_text(text, encoding="utf-8")
     assert host_id(tmp_path / "machine-id") is None
     assert host_id(tmp_path / "nothing") is None
+
+
+@pytest.fixture
+def fake_clang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The only clang there is, called clang-99."""
+    path = tmp_path / "clang-99"
+    path.write_text("#!/bin/sh\necho clang version 99.0\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    compiler.clang_compiler.cache_clear()
+    yield path
+    compiler.clang_compiler.cache_clear()
+
+
+def test_clang_that_cc_names(fake_clang: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "clang-99")
+    assert compiler.clang_compiler() == compiler.Compiler("clang-99", "clang version 99.0")
+
+
+def test_another_c_compiler_is_no_clang(fake_clang: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "gcc")
+    assert compiler.clang_compiler() is None
+    compiler.clang_compiler.cache_clear()
+    fake_clang.rename(fake_clang.with_name("clang"))
+    assert compiler.clang_compiler() == compiler.Compiler("clang", "clang version 99.0")
 
 
 def test_compiler_that_does_not_run_is_none(

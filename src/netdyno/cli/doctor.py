@@ -19,7 +19,7 @@ from netdyno.environments.accelerators import suitable_accelerator
 from netdyno.environments.imports import try_import
 from netdyno.environments.processes import Processes
 from netdyno.frameworks import FrameworkSpec, frameworks
-from netdyno.host.compiler import Compiler, cxx_compiler
+from netdyno.host.compiler import Compiler, clang_compiler, cxx_compiler
 from netdyno.host.devices import has_nvidia_gpu
 from netdyno.host.facts import host_facts
 from netdyno.settings import Settings, load_settings
@@ -102,6 +102,10 @@ def _remedies(
     if modes and compiler is None:
         problem = f"{spec.title}: no C++ compiler, so no mode {', '.join(modes)}"
         found.append(_Remedy(problem, "install g++ or clang++, or set CXX"))
+    modes = [mode.name for mode in spec.modes.values() if "clang" in mode.needs]
+    if modes and clang_compiler() is None:
+        problem = f"{spec.title}: no clang, so no mode {', '.join(modes)} on the CPU"
+        found.append(_Remedy(problem, "install clang, or name one in CC"))
     return found
 
 
@@ -113,8 +117,10 @@ def _devices(spec: FrameworkSpec, environment: Environment) -> list[str]:
 
 def _modes(spec: FrameworkSpec) -> list[str]:
     """Modes that can run here."""
-    compiler = cxx_compiler()
-    return [m.name for m in spec.modes.values() if compiler or "c++" not in m.needs]
+    lacking = set() if cxx_compiler() else {"c++"}
+    if clang_compiler() is None and not has_nvidia_gpu():
+        lacking.add("clang")
+    return [mode.name for mode in spec.modes.values() if not lacking & set(mode.needs)]
 
 
 def _free_bytes(home: Path) -> int:

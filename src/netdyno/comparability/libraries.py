@@ -48,6 +48,7 @@ LIBRARIES: Mapping[str, Library] = {
     "xnnpack": Library("XNNPACK", "Convolutions on the CPU may run in it"),
     "nnpack": Library("NNPACK", "Convolutions on the CPU may run in it"),
     "xla": Library("XLA", "Whole graphs are compiled by it, in the modes that use it"),
+    "clang": Library("clang", "Kernels on the CPU are compiled by it"),
     "openmp": Library("OpenMP", "Kernels on the CPU are spread over threads by it"),
     "gloo": Library("Gloo", "Processes exchange gradients through it"),
     "mpi": Library("MPI", "Processes exchange gradients through it"),

@@ -21,7 +21,14 @@ import importlib, json, runpy, sys
 for path in sys.argv[2:]:
     runpy.run_path(path)
 module = importlib.import_module(sys.argv[1])
-version = str(getattr(module, "__version__", "unknown"))
+version = getattr(module, "__version__", None)
+if version is None:  # some tell it in their package's metadata only
+    try:
+        from importlib import metadata
+        version = metadata.version(sys.argv[1])
+    except ImportError:  # which PackageNotFoundError is
+        version = "unknown"
+version = str(version)
 print()
 print("{_ANSWER}" + json.dumps([version, "%d.%d.%d" % sys.version_info[:3]]))
 """

@@ -13,6 +13,7 @@ from netdyno_worker.frameworks.jax import adapter as jax
 from netdyno_worker.frameworks.mxnet import adapter as mxnet
 from netdyno_worker.frameworks.pytorch import adapter as pytorch
 from netdyno_worker.frameworks.tensorflow import adapter as tensorflow
+from netdyno_worker.frameworks.tinygrad import adapter as tinygrad
 
 
 def adapter(module: Any, **fields: Any) -> Adapter:
@@ -71,6 +72,17 @@ def test_tensorflow(device: str, enabled: bool, in_force: bool) -> None:
 def test_jax(device: str, precision: str | None, in_force: bool) -> None:
     config = SimpleNamespace(jax_default_matmul_precision=precision)
     made = adapter(jax, jax=SimpleNamespace(config=config), job=SimpleNamespace(device=device))
+    assert made.tf32() is in_force
+
+
+@pytest.mark.parametrize(
+    ("device", "allowed", "in_force"),
+    [("cuda:0", 1, True), ("cuda:0", 0, False), ("cpu", 1, False)],
+)
+def test_tinygrad(device: str, allowed: int, in_force: bool) -> None:
+    helpers = SimpleNamespace(ALLOW_TF32=SimpleNamespace(value=allowed))
+    framework = SimpleNamespace(helpers=helpers)
+    made = adapter(tinygrad, tinygrad=framework, job=SimpleNamespace(device=device))
     assert made.tf32() is in_force
 
 

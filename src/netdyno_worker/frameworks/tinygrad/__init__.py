@@ -1,0 +1,1 @@
+"""Everything netdyno knows of one framework."""
