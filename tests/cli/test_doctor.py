@@ -118,7 +118,7 @@ def test_missing_compiler_and_unused_gpu(home: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(doctor, "suitable_accelerator", lambda spec: ("cuda", ""))
     entries, remedies = report()
     assert entries["pytorch"]["modes"] == ["eager"]
-    assert "PyTorch: no C++ compiler, so no mode compile" in remedies
+    assert "PyTorch: no C++ compiler, so no mode compile, graphs" in remedies
     assert "netdyno setup pytorch --accelerator cuda" in remedies.values()
 
 
