@@ -169,7 +169,7 @@ def _enough(samples: List[float], iterations: int, sampling: Sampling) -> bool:
         return True
     if sum(samples) * iterations >= sampling.phase_seconds:
         return True
-    if count < QUIET_SAMPLES:
+    if count < QUIET_SAMPLES or sum(samples) * iterations < sampling.least_seconds:
         return False
     # 1.25 is the standard error of a normal sample's median over that of its mean.
     error = 1.25 * statistics.stdev(samples) / math.sqrt(count)

@@ -36,6 +36,7 @@ class Sampling(NamedTuple):
     phase_seconds: float
     min_block_seconds: float
     max_warmup_iterations: int
+    least_seconds: float = 0.0
 
 
 class Check(NamedTuple):

@@ -15,7 +15,7 @@ from netdyno.store.trial import Trial
 def trial(joules: float | None, *, blocks: int = 10, stretch: float = 0.5) -> Trial:
     """Blocks of four iterations, a joule counter that moves in the last of them only."""
     made = [
-        Block("train_step", "sample", 4, 0.4, 0.4, 0.0, 0, 0, index * stretch, stretch)
+        Block("forward_backward", "sample", 4, 0.4, 0.4, 0.0, 0, 0, index * stretch, stretch)
         for index in range(blocks)
     ]
     counted = [0.0] * (blocks - 1) + [joules]

@@ -294,3 +294,8 @@ def test_the_device_has_a_clock_of_its_own() -> None:
     )
     assert calls == ["mark", "step", "step", "mark", "synchronize", "seconds"]
     assert block.device_seconds == 3.0
+
+
+def test_a_phase_that_is_quiet_at_once_takes_as_long_as_it_is_told(measured: Measured) -> None:
+    blocks = measured(Bench(repeat(1.0)), least_seconds=12.0)
+    assert kinds(blocks).count("sample") == 12

@@ -301,8 +301,13 @@ def _run(runner: Runner, estimates: Mapping[str, CellEstimate]) -> str:
 def _run_memory(
     runner: MemoryRunner, plan: Sequence[Cell], estimates: Mapping[str, CellEstimate]
 ) -> None:
-    seconds = [estimates[cell.key].seconds for cell in plan]
-    with RunProgress(progress_console(), len(plan), sum(seconds)) as progress:
+    # It limits nothing here, but learns from each trial how long the others will take.
+    budget = Budget(None, {cell.key: estimates[cell.key].seconds for cell in plan})
+    expected = sum(map(budget.expected_seconds, plan))
+    with RunProgress(progress_console(), len(plan), expected) as progress:
         for index, cell in enumerate(plan):
-            progress.trial_started(cell, "memory", len(plan) - index, sum(seconds[index:]))
-            progress.trial_ended(runner.trial(cell, progress.event)[1])
+            left = sum(map(budget.expected_seconds, plan[index:]))
+            progress.trial_started(cell, "memory", len(plan) - index, left)
+            _, outcome = runner.trial(cell, progress.event)
+            budget.record(cell, outcome.seconds)
+            progress.trial_ended(outcome)

@@ -15,6 +15,7 @@ __all__ = ["Arrays", "PhaseMemory", "arrays", "phase_memory"]
 
 # Further apart than this, the framework's own figure and what was seen need an explanation.
 AGREEMENT = 0.1
+SINGLE_BYTES = LABEL_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -110,16 +111,18 @@ def arrays(network: Network, *, phase: str, batch_size: int, itemsize_bytes: int
     """Of one ``phase``, each array once.
 
     Parameters include the running statistics of batch norms, outputs are the logits, labels are
-    four bytes each.
+    four bytes each. ``itemsize_bytes`` is that of activations: parameters, what belongs to them
+    and the images are never held in less than single precision.
     """
-    parameters = itemsize_bytes * sum(map(math.prod, network.parameter_shapes.values()))
+    held = max(SINGLE_BYTES, itemsize_bytes)
+    parameters = held * sum(map(math.prod, network.parameter_shapes.values()))
     channels = [network.shapes[x.name][0] for x in network.layers if isinstance(x, BatchNorm)]
-    statistics = itemsize_bytes * 2 * sum(channels)
+    statistics = held * 2 * sum(channels)
     learns = phase != "forward"
     return Arrays(
         parameters=parameters + statistics,
         gradients=parameters if learns else 0,
         optimizer_state=parameters if phase == "train_step" else 0,
-        inputs=batch_size * (itemsize_bytes * math.prod(network.input_shape) + 4),
+        inputs=batch_size * (held * math.prod(network.input_shape) + LABEL_BYTES),
         outputs=batch_size * itemsize_bytes * network.classes,
     )

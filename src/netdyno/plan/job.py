@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from netdyno.plan.cell import Cell
-from netdyno.plan.sampling import SAMPLING
+from netdyno.plan.sampling import ON_GPU, SAMPLING
 from netdyno_worker.protocol import HYPERPARAMETERS
 
 __all__ = ["MEMORY_OF", "MEMORY_PHASES", "PHASES", "TIMED", "job", "limits_job", "memory_job"]
@@ -53,7 +53,7 @@ def job(
         "seed": seed,
         "hyperparameters": HYPERPARAMETERS._asdict(),
         "phases": [phase for phase in PHASES if phase in phases],
-        "sampling": vars(SAMPLING),
+        "sampling": vars(SAMPLING if cell.device == "cpu" else ON_GPU),
         "check_work": check_work,
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["SAMPLING", "Sampling"]
+__all__ = ["ON_GPU", "SAMPLING", "Sampling"]
 
 
 @dataclass(frozen=True)
@@ -12,6 +12,7 @@ class Sampling:
     """A phase ends after ``min_samples`` blocks and ``phase_seconds``, or when it is quiet.
 
     ``min_block_seconds``: 2 ms against a clock of some 50 ns keeps its share below 1e-4.
+    ``least_seconds``: a phase takes so long even if it is quiet.
     """
 
     min_samples: int = 3
@@ -19,6 +20,10 @@ class Sampling:
     phase_seconds: float = 2.0
     min_block_seconds: float = 0.002
     max_warmup_iterations: int = 10
+    least_seconds: float = 0.0
 
 
 SAMPLING = Sampling()
+# A quiet GPU would be done within ten milliseconds: too short for its clock to settle under the
+# load, and for the counter of its energy, which moves some ten times a second.
+ON_GPU = Sampling(max_samples=1000, min_block_seconds=0.01, least_seconds=1.5)

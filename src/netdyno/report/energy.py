@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from netdyno.plan.request import PRIMARY_PHASE
 from netdyno.stats.quantity import Quantity, quantity
 from netdyno.store.trial import Trial
 
@@ -13,11 +14,12 @@ __all__ = ["energy"]
 SHORTEST_SECONDS = 1.0
 
 
-def energy(trials: Sequence[Trial], batch_size: int, phase: str = "train_step") -> Quantity | None:
+def energy(trials: Sequence[Trial], batch_size: int, phase: str = PRIMARY_PHASE) -> Quantity | None:
     """Joules for each image of ``phase``, all of the board's; None where no trial tells.
 
     Of each trial's samples together, from the end of its warm-up on: stretches have no gaps, so the
-    counter's coarse steps add up to the whole.
+    counter's coarse steps add up to the whole. (Between blocks of train steps, parameters are put
+    back to their start, whose energy would be counted: see the worker's trial.py.)
     """
     found = [_of(trial, batch_size, phase) for trial in trials]
     return quantity([joules for joules in found if joules])

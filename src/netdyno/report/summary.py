@@ -35,8 +35,8 @@ class Row:
     ``limit_seconds``: by phase, the least that an iteration could take on this device, whose limits
     were measured in the same run; ``of_limit`` that over what forward+backward took, and
     ``flop_per_second`` what it reached in convolutions and dense layers (networks/roofline.py).
-    ``joules_per_image``: of the GPU's board in train steps; ``device_seconds``: forward+backward
-    by the device's own events. ``disturbed``: blocks of all phases that are left out, by reason.
+    ``joules_per_image`` of the GPU's board, and ``device_seconds`` by the device's own events, are
+    those of forward+backward. ``disturbed``: blocks of all phases that are left out, by reason.
     ``place``: where the cell stands among those it may be ranked with. ``advice``: what to mind,
     and what to do about it.
     """

@@ -192,7 +192,7 @@ def _joules(row: Row) -> str:
     return f"{found.value:.3g} ±" + (f"{width:>3.0%}" if width is not None else "  ?")
 
 
-# Of forward+backward, where `--memory` asked for it; of the train step, where a GPU tells it.
+# Of forward+backward: where `--memory` asked for it, and where a GPU tells it.
 INTERNAL = "internal\nMB"
 JOULES = "J an\nimage"
 

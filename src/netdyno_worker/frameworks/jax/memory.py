@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from netdyno_worker.memory import Memory as Base
 from netdyno_worker.memory import Reported
 from netdyno_worker.protocol import Job
@@ -20,6 +22,11 @@ class Memory(Base):
 
     @classmethod
     def prepare(cls, job: Job) -> None:
+        if job.device != "cpu":
+            # Otherwise XLA takes three quarters of the GPU at once: no total could be told, and no
+            # batch would fit that needs more.
+            os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+            os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = ".95"
         # Otherwise a program runs on another thread, which says that it is done and only then
         # frees the plan: now and then after the pass, where it would not be counted. JAX reads no
         # environment variable for it, and looks at it once, when it makes its CPU device.
