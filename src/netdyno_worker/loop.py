@@ -21,6 +21,9 @@ STEADY = 0.05
 # A median whose standard error is below this share of it needs no more blocks.
 QUIET = 0.01
 QUIET_SAMPLES = 5
+# A phase ends after so many times ``phase_seconds``, if what is done between blocks takes longer
+# than they do: on a GPU, parameters take longer to put back than a few train steps.
+PATIENCE = 3
 # The largest share of a block's time that its synchronize may cost by itself.
 WAITING = 0.002
 
@@ -133,7 +136,8 @@ def measure(
     iterations = max(1, math.ceil(least / max(last.seconds, 1e-9)))
     iterations = min(iterations, max_iterations)
     samples: List[float] = []
-    while not _enough(samples, iterations, sampling):
+    begun = clock.now()
+    while not _enough(samples, iterations, sampling, clock.now() - begun):
         sample = block("sample", iterations)
         samples.append(sample.seconds_per_iteration)
         yield sample
@@ -161,15 +165,16 @@ def _warm_up(block: Callable[[str, int], Block], sampling: Sampling) -> Iterator
         previous = warmup.seconds
 
 
-def _enough(samples: List[float], iterations: int, sampling: Sampling) -> bool:
+def _enough(samples: List[float], iterations: int, sampling: Sampling, elapsed: float) -> bool:
+    """``elapsed`` seconds are those since the first sample, with what is done between blocks."""
     count = len(samples)
     if count < sampling.min_samples:
         return False
-    if count >= sampling.max_samples:
+    if count >= sampling.max_samples or elapsed >= PATIENCE * sampling.phase_seconds:
         return True
     if sum(samples) * iterations >= sampling.phase_seconds:
         return True
-    if count < QUIET_SAMPLES or sum(samples) * iterations < sampling.least_seconds:
+    if count < QUIET_SAMPLES or elapsed < sampling.least_seconds:
         return False
     # 1.25 is the standard error of a normal sample's median over that of its mean.
     error = 1.25 * statistics.stdev(samples) / math.sqrt(count)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from itertools import chain, count, repeat
+from itertools import chain, count, cycle, repeat
 
 import pytest
 
@@ -299,3 +299,11 @@ def test_the_device_has_a_clock_of_its_own() -> None:
 def test_a_phase_that_is_quiet_at_once_takes_as_long_as_it_is_told(measured: Measured) -> None:
     blocks = measured(Bench(repeat(1.0)), least_seconds=12.0)
     assert kinds(blocks).count("sample") == 12
+
+
+def test_what_is_done_between_blocks_ends_a_phase_too(measured: Measured) -> None:
+    noisy = cycle([1.0, 1.5])
+    alone = measured(Bench(noisy))
+    beside = measured(Bench(noisy, preparing=40.0))
+    assert kinds(alone).count("sample") == 50  # the most that was asked for
+    assert kinds(beside).count("sample") == 8  # 300 s, three times phase_seconds
