@@ -6,6 +6,7 @@ what is the same for all: which sizes are tried, how long, and that it is timed 
 
 from __future__ import annotations
 
+import abc
 import importlib
 import statistics
 import traceback
@@ -46,7 +47,7 @@ FIRST_ROWS = 256
 FIRST_COPY_BYTES = 256 * 2**20
 
 
-class Limits:
+class Limits(abc.ABC):
     """Gives single operations of one framework on the device of its adapter.
 
     Order of calls: ``prepare(job)`` before the framework is imported, then ``Limits(adapter,
@@ -54,7 +55,7 @@ class Limits:
     the arrays that a step works on are made before it is given, and go with it.
     """
 
-    @classmethod
+    @classmethod  # noqa: B027 - not abstract: most have nothing to set
     def prepare(cls, job: Job) -> None:
         """Set what must be set before the framework is imported, beyond ``Adapter.prepare``."""
 
@@ -62,6 +63,7 @@ class Limits:
         self.adapter = adapter
         self.job = job
 
+    @abc.abstractmethod
     def product(self, precision: str, rows: int) -> Step:
         """Multiply two square matrices of ``rows`` rows, of random numbers, into a third.
 
@@ -71,15 +73,14 @@ class Limits:
         Raises:
             UnsupportedError: the framework has no such product on this device.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def copy(self, size: int) -> Step:
         """Copy an array of ``size`` bytes of single precision into another, on the device."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def smallest(self) -> Step:
         """Start the operation that does least: of one number."""
-        raise NotImplementedError
 
     def synchronize(self) -> None:
         """Return when all work that was started is done."""

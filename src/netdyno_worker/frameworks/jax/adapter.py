@@ -184,25 +184,10 @@ class Adapter(Base):
         return value.T if value.ndim == 2 else value
 
     def versions(self) -> Dict[str, str]:
-        import jaxlib
-
-        found = {"jax": self.jax.__version__, "jaxlib": jaxlib.__version__}
-        # XLA has no release of its own: a jaxlib carries one state of it.
-        found["xla"] = "in jaxlib " + jaxlib.__version__
-        match = re.match(r"cuda (\d+)", self.device.client.platform_version)  # "cuda 13000"
-        if match:
-            number = int(match.group(1))
-            found["cuda"] = "{}.{}".format(number // 1000, number % 1000 // 10)
-        return found
+        return versions(self.jax, self.device)
 
     def threads(self) -> Dict[str, Any]:
-        names: List[str] = []
-        for task in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else []:
-            with open("/proc/self/task/{}/comm".format(task)) as file:
-                names.append(file.read().strip())
-        # The pool that runs a compiled program on CPU; Linux cuts thread names at 15 characters.
-        pool = [name for name in names if name.startswith("tf_XLAEigen")]
-        return {"count": len(pool) or None, "source": "threads named tf_XLAEigen"}
+        return threads()
 
     def tf32(self) -> Optional[bool]:
         if self.job.device == "cpu":
@@ -210,3 +195,27 @@ class Adapter(Base):
         # What convolutions and matrix products take unless told otherwise. The other values, and
         # none at all, let XLA choose TF32 or less.
         return self.jax.config.jax_default_matmul_precision not in FULL_PRECISION
+
+
+def versions(jax: Any, device: Any) -> Dict[str, str]:
+    import jaxlib
+
+    found = {"jax": jax.__version__, "jaxlib": jaxlib.__version__}
+    # XLA has no release of its own: a jaxlib carries one state of it.
+    found["xla"] = "in jaxlib " + jaxlib.__version__
+    match = re.match(r"cuda (\d+)", device.client.platform_version)  # "cuda 13000"
+    if match:
+        number = int(match.group(1))
+        found["cuda"] = "{}.{}".format(number // 1000, number % 1000 // 10)
+    return found
+
+
+def threads() -> Dict[str, Any]:
+    """Of the pool that runs compiled programs on a CPU."""
+    names: List[str] = []
+    for task in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else []:
+        with open("/proc/self/task/{}/comm".format(task)) as file:
+            names.append(file.read().strip())
+    # Linux cuts thread names at 15 characters.
+    pool = [name for name in names if name.startswith("tf_XLAEigen")]
+    return {"count": len(pool) or None, "source": "threads named tf_XLAEigen"}

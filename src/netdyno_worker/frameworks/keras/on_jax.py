@@ -6,12 +6,12 @@ After Keras' guide "Writing a training loop from scratch in JAX".
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 
 from netdyno_worker.adapter import UnsupportedError
+from netdyno_worker.frameworks.jax import adapter as jax_adapter
 from netdyno_worker.frameworks.keras.trainer import Trainer as Base
 from netdyno_worker.frameworks.keras.trainer import without_autotuning
 from netdyno_worker.protocol import Job
@@ -143,24 +143,10 @@ class Trainer(Base):
         }
 
     def versions(self) -> Dict[str, str]:
-        import jaxlib
-
-        found = {"jax": self.jax.__version__, "jaxlib": jaxlib.__version__}
-        found["xla"] = "in jaxlib " + jaxlib.__version__
-        match = re.match(r"cuda (\d+)", self.device.client.platform_version)  # "cuda 13000"
-        if match:
-            number = int(match.group(1))
-            found["cuda"] = "{}.{}".format(number // 1000, number % 1000 // 10)
-        return found
+        return jax_adapter.versions(self.jax, self.device)
 
     def threads(self) -> Dict[str, Any]:
-        names = []
-        for task in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else []:
-            with open("/proc/self/task/{}/comm".format(task)) as file:
-                names.append(file.read().strip())
-        # The pool that runs a compiled program on CPU; Linux cuts thread names at 15 characters.
-        pool = [name for name in names if name.startswith("tf_XLAEigen")]
-        return {"count": len(pool) or None, "source": "threads named tf_XLAEigen"}
+        return jax_adapter.threads()
 
     def tf32(self) -> Optional[bool]:
         return bool(self.jax.config.jax_default_matmul_precision != SINGLE)

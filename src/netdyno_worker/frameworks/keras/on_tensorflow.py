@@ -114,16 +114,7 @@ class Trainer(Base):
             return self._by_images(*self._batch).numpy()
 
     def versions(self) -> Dict[str, str]:
-        tf = self.tf
-        build = tf.sysconfig.get_build_info()
-        found = {"tensorflow": tf.__version__, "xla": "in tensorflow " + tf.__version__}
-        for key, name in (("cuda_version", "cuda"), ("cudnn_version", "cudnn")):
-            if self.job.device != "cpu" and build.get(key):
-                found[name] = str(build[key])
-        onednn = tensorflow.onednn_version(os.path.dirname(tf.__file__))
-        if onednn:
-            found["onednn"] = onednn
-        return found
+        return tensorflow.versions(self.tf, self.job.device)
 
     def threads(self) -> Dict[str, Any]:
         return {

@@ -156,16 +156,7 @@ class Adapter(Base):
         return found
 
     def versions(self) -> Dict[str, str]:
-        tf = self.tf
-        build = tf.sysconfig.get_build_info()
-        found = {"tensorflow": tf.__version__, "xla": "in tensorflow " + tf.__version__}
-        for key, name in (("cuda_version", "cuda"), ("cudnn_version", "cudnn")):
-            if self.job.device != "cpu" and build.get(key):
-                found[name] = str(build[key])
-        onednn = onednn_version(os.path.dirname(tf.__file__))
-        if onednn:
-            found["onednn"] = onednn
-        return found
+        return versions(self.tf, self.job.device)
 
     def threads(self) -> Dict[str, Any]:
         return {
@@ -177,6 +168,18 @@ class Adapter(Base):
         if self.job.device == "cpu":
             return False
         return bool(self.tf.config.experimental.tensor_float_32_execution_enabled())
+
+
+def versions(tf: Any, device: str) -> Dict[str, str]:
+    build = tf.sysconfig.get_build_info()
+    found = {"tensorflow": tf.__version__, "xla": "in tensorflow " + tf.__version__}
+    for key, name in (("cuda_version", "cuda"), ("cudnn_version", "cudnn")):
+        if device != "cpu" and build.get(key):
+            found[name] = str(build[key])
+    onednn = _onednn_version(os.path.dirname(tf.__file__))
+    if onednn:
+        found["onednn"] = onednn
+    return found
 
 
 def find_device(tf: Any, name: str) -> str:
@@ -208,7 +211,7 @@ def _outward(value: np.ndarray) -> np.ndarray:
     return value.transpose(3, 2, 0, 1) if value.ndim == 4 else value.T
 
 
-def onednn_version(folder: str) -> str:
+def _onednn_version(folder: str) -> str:
     """From the header that the wheel ships: no function of TensorFlow tells."""
     for path in glob.glob(os.path.join(folder, "include", "**", "dnnl_version.h"), recursive=True):
         with open(path, encoding="utf-8") as file:
