@@ -401,6 +401,22 @@ def test_the_listener_gets_whole_events_only(trial: Trial, worker: Callable[[str
     assert seen == [{"event": "a"}, {"event": "b"}]
 
 
+def test_an_abort_for_lack_of_memory(trial: Trial, worker: Callable[[str], None]) -> None:
+    """Caffe checks that it got what it asked for, and aborts."""
+    worker(
+        """
+        import os, sys
+        words = "syncedmem.hpp:33] Check failed: *ptr host allocation of size 150994944 failed"
+        sys.stderr.write("F1201 10:00:00.123456 4711 " + words + "\\n")
+        sys.stderr.flush()
+        os.abort()
+        """
+    )
+    outcome = trial()
+    assert outcome.status == "out_of_memory"
+    assert "host allocation of size 150994944 failed" in outcome.reason
+
+
 def test_the_kernels_out_of_memory_killer(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = iter([4, 5])
     monkeypatch.setattr(session, "_oom_kills", lambda: next(counts))

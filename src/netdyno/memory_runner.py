@@ -55,13 +55,13 @@ class MemoryRunner:
         *,
         phases: Sequence[str] = MEMORY_PHASES,
         limit_bytes: int | None = None,
-        observe: bool = True,
+        totals_only: bool = False,
         verified_as: Cell | None = None,
     ) -> tuple[Path, Outcome]:
         """Measure one cell; the file of its events, and how it ended.
 
-        ``limit_bytes``: what the process may allocate on the host. ``observe``: watch every
-        allocation as well, which costs a pass or two. ``verified_as``: the cell that says whether
+        ``limit_bytes``: what the process may allocate on the host. ``totals_only``: leave internal
+        memory out, which costs some passes. ``verified_as``: the cell that says whether
         this one is refused, where that is another.
         """
         path = self.folder.new_trial(cell, ROUND, measures="memory")
@@ -71,7 +71,7 @@ class MemoryRunner:
             self.folder.end_trial(path, outcome)
             return path, outcome
         environment = self.environments[cell.framework]
-        instrument, problem = self._find(environment) if observe else (None, "it was not asked for")
+        instrument, problem = (None, "") if totals_only else self._find(environment)
         try:
             outcome = run_trial(
                 cell,
@@ -83,6 +83,7 @@ class MemoryRunner:
                     instrument=instrument,
                     problem=problem,
                     limit_bytes=limit_bytes,
+                    totals_only=totals_only,
                 ),
                 path,
                 timeout_seconds=self.request.trial_timeout_seconds,

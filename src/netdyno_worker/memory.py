@@ -103,13 +103,7 @@ def measure(memory: Memory, job: Job, events: Events, gpu: Gpu) -> None:
     """Emit a ``memory`` event for each phase: see docs/event-protocol.md."""
     request = job.memory
     assert request is not None
-    instrument = allocations.Instrument(request.instrument, request.problem)
-    if not memory.observable:
-        instrument = memory.other_instrument()
-    elif job.device != "cpu":
-        instrument = allocations.Instrument(
-            None, "what is allocated on a GPU is not seen from here"
-        )
+    instrument = None if request.totals_only else _instrument(memory, job)
     pid = memory.adapter.process_id
     for phase in job.phases:
         memory.begin(phase)
@@ -119,18 +113,29 @@ def measure(memory: Memory, job: Job, events: Events, gpu: Gpu) -> None:
         memory.run(phase)
         # Before anything else runs. On GPUs what was freed stays with the framework's allocator.
         total = {"process_bytes": resident.peak_bytes(pid), "device_bytes": gpu.taken_bytes()}
-        reported = memory.reported(phase)
-        events.emit(
-            "memory",
-            phase=phase,
-            internal_bytes=reported.bytes,
-            kind=reported.kind,
-            source=reported.source,
-            remark=reported.remark,
-            **total,
-            **_observed(instrument, memory, phase),
-        )
+        internal = _internal(instrument, memory, phase) if instrument else {}
+        events.emit("memory", phase=phase, **total, **internal)
         memory.end(phase)
+
+
+def _instrument(memory: Memory, job: Job) -> allocations.Instrument:
+    assert job.memory is not None
+    if not memory.observable:
+        return memory.other_instrument()
+    if job.device != "cpu":
+        return allocations.Instrument(None, "what is allocated on a GPU is not seen from here")
+    return allocations.Instrument(job.memory.instrument, job.memory.problem)
+
+
+def _internal(instrument: allocations.Instrument, memory: Memory, phase: str) -> Dict[str, Any]:
+    reported = memory.reported(phase)
+    return {
+        "internal_bytes": reported.bytes,
+        "kind": reported.kind,
+        "source": reported.source,
+        "remark": reported.remark,
+        **_observed(instrument, memory, phase),
+    }
 
 
 def _observed(instrument: allocations.Instrument, memory: Memory, phase: str) -> Dict[str, Any]:

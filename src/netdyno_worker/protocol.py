@@ -60,11 +60,13 @@ class MemoryRequest(NamedTuple):
 
     ``instrument``: the folder that holds memray for this Python; None to do without. ``problem``:
     why there is none. ``limit_bytes``: what the process may allocate; None for no limit.
+    ``totals_only``: whether it fits is all that is asked.
     """
 
     instrument: Optional[str] = None
     problem: str = ""
     limit_bytes: Optional[int] = None
+    totals_only: bool = False
 
 
 class PlanRequest(NamedTuple):
@@ -147,6 +149,8 @@ OUT_OF_MEMORY = (
     "not enough memory",
     "bad_alloc",
     "failed to allocate",
+    "allocate memory",  # "Cannot …" of the C library, "can't …" of PyTorch
+    "host allocation of size",  # of Caffe, before it aborts
 )
 
 

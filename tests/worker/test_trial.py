@@ -274,6 +274,7 @@ def test_main_appends(main: Callable[..., Any]) -> None:
         (RuntimeError("RESOURCE_EXHAUSTED: OOM"), "out_of_memory", "RuntimeError: RESOURCE_EXH"),
         (RuntimeError("DefaultCPUAllocator: not enough memory"), "out_of_memory", "RuntimeError"),
         (RuntimeError("std::bad_alloc"), "out_of_memory", "RuntimeError: std::bad_alloc"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out_of_memory", "Runtime"),
         (
             RuntimeError("Traceback (most recent call last):\n  0: x\nmsg"),
             "failed",

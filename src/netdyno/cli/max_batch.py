@@ -81,7 +81,7 @@ class _Search:
             cell,
             phases=[self.phase],
             limit_bytes=self.limit_bytes if self.on_cpu else None,
-            observe=False,
+            totals_only=True,
             verified_as=self.cell,
         )
         trial = read_trial(path, self.folder.data)

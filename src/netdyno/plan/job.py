@@ -66,6 +66,7 @@ def memory_job(
     instrument: Path | None = None,
     problem: str = "",
     limit_bytes: int | None = None,
+    totals_only: bool = False,
 ) -> dict[str, Any]:
     """A trial that measures memory and no time; see ``MemoryRequest`` of the worker's protocol."""
     return {
@@ -75,6 +76,7 @@ def memory_job(
             "instrument": str(instrument) if instrument else None,
             "problem": problem,
             "limit_bytes": limit_bytes,
+            "totals_only": totals_only,
         },
     }
 

@@ -139,7 +139,7 @@ def _print_remarks(rows: Sequence[MemoryRow], console: Console) -> None:
         if row.memory and row.memory.source:
             once.line(f"{_title(row)} {row.cell['mode']}: {row.memory.kind}, {row.memory.source}")
         if row.memory and row.memory.observed_bytes is not None:
-            once.line(f"internal as {row.memory.observed_source} sees it, by one rule for all")
+            once.line(f"internal of {_title(row)}: as seen by {row.memory.observed_source}")
     for row in rows:
         if row.memory and row.memory.observed_problem:
             once.line(

@@ -39,6 +39,9 @@ class Memory(Base):
 
     @classmethod
     def prepare(cls, job: Job) -> None:
+        assert job.memory is not None
+        if job.memory.totals_only:
+            return  # as it is otherwise; without its pool it crashes where there is no more memory
         if job.mode == "xla":
             cls._dump = tempfile.mkdtemp(dir=job.scratch)
             flags = (os.environ.get("XLA_FLAGS", ""), "--xla_dump_to=" + cls._dump)
