@@ -116,11 +116,12 @@ def _flips(network: Network, precision: str, terms: int) -> float:
     elements lies nearer to the edge than that and flips; the gradient's relative L2 changes by
     the root of that share, and by the root of the number of such layers in a row.
     """
-    kinks = _longest_path(network, _is_kinked)
+    few_bits = precision in OPERAND_ROUNDOFF
+    kinks = _longest_path(network, _kinks_in_few_bits if few_bits else _is_kinked)
     if not kinks or precision == "fp64":  # of ten million elements, none lies that near
         return 0.0
     depth = _longest_path(network, lambda layer: isinstance(layer, Conv | Dense))
-    if precision in OPERAND_ROUNDOFF:
+    if few_bits:
         error = OPERAND_ROUNDOFF[precision] * math.sqrt(2 * max(1, depth))
     else:
         error = UNIT_ROUNDOFF[precision] * math.sqrt(terms * max(1, depth))
@@ -131,9 +132,21 @@ def _is_kinked(layer: Layer) -> bool:
     return isinstance(layer, ReLU) or (isinstance(layer, Pool) and layer.reduction == "max")
 
 
-def _longest_path(network: Network, counts: Callable[[Layer], bool]) -> int:
-    """Most layers that count, on any path from the images to a loss."""
-    found = {INPUT: 0}
+def _kinks_in_few_bits(layer: Layer) -> float:
+    """The share of a layer's gradients that flips move, over ``e``.
+
+    Of n values, normally distributed, the largest is about ``sqrt(2 ln n)`` deviations and leads by
+    ``1 / sqrt(2 ln n)`` of one: in a share of ``2 ln n e`` of max pooling's windows another comes
+    first. That takes a gradient from one place and puts it in another, which counts twice.
+    """
+    if isinstance(layer, Pool) and layer.reduction == "max":
+        return 4 * math.log(max(2, math.prod(layer.kernel)))
+    return float(_is_kinked(layer))
+
+
+def _longest_path(network: Network, counts: Callable[[Layer], float]) -> float:
+    """The most that layers count together, on any path from the images to a loss."""
+    found: dict[str, float] = {INPUT: 0}
     for layer in network.layers:
         found[layer.name] = max(found[name] for name in layer.inputs) + counts(layer)
     return max(found.values())
