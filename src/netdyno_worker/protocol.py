@@ -150,6 +150,7 @@ OUT_OF_MEMORY = (
     "bad_alloc",
     "failed to allocate",
     "allocate memory",  # "Cannot …" of the C library, "can't …" of PyTorch
+    "could not create a memory object",  # of oneDNN, in TensorFlow
     "host allocation of size",  # of Caffe, before it aborts
 )
 

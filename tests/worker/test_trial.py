@@ -276,6 +276,11 @@ def test_main_appends(main: Callable[..., Any]) -> None:
         (RuntimeError("std::bad_alloc"), "out_of_memory", "RuntimeError: std::bad_alloc"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out_of_memory", "Runtime"),
         (
+            RuntimeError("Graph execution error:\n\nStatus: 1, could not create a memory object"),
+            "out_of_memory",
+            "RuntimeError: Graph execution error",
+        ),
+        (
             RuntimeError("Traceback (most recent call last):\n  0: x\nmsg"),
             "failed",
             "RuntimeError: msg",
