@@ -193,7 +193,17 @@ def test_largest_batch(searched: Callable[..., Run]) -> None:
         "9": "out_of_memory",
         "16": "out_of_memory",
     }
-    assert "≥" not in printed(run, print_max_batch)
+    text = printed(run, print_max_batch)
+    assert "≥" not in text
+    assert "NOT VERIFIED" not in text
+
+
+def test_an_unverified_search_says_so(run_of: Callable[..., Run], make_cell: MakeCell) -> None:
+    cell = make_cell(batch_size=1)
+    events = trial(cell, memory_event("train_step"))
+    run = run_of([cell], [events], max_batch=SEARCH, verification={})
+    assert not largest_batches(run)[0].verified
+    assert "NOT VERIFIED" in printed(run, print_max_batch)
 
 
 def test_a_search_that_ended_early(searched: Callable[..., Run]) -> None:

@@ -28,7 +28,8 @@ class LargestBatch:
 
     ``total_bytes`` were held then. ``bound``: how the smallest that does not fit ended, with its
     ``reason``: ``out_of_memory``, or something else that stopped the search there. ``exact``: the
-    very next batch size was tried. ``tried``: how each ended, by batch size.
+    very next batch size was tried. ``tried``: how each ended, by batch size. ``verified``: it was
+    held against the reference before, and passed.
     """
 
     cell: Mapping[str, Any]
@@ -38,6 +39,7 @@ class LargestBatch:
     reason: str
     exact: bool
     tried: Mapping[int, str]
+    verified: bool
 
     @property
     def ok(self) -> bool:
@@ -71,6 +73,8 @@ def _result(run: Run, trials: list[Trial]) -> LargestBatch:
         reason=worst.reason if worst else "",
         exact=high - low == 1,
         tried={size_of[trial.cell]: trial.status for trial in trials},
+        # Of the first try: larger batches run the same code.
+        verified=bool(run.data.get("verification", {}).get(trials[0].cell, {}).get("passed")),
     )
 
 
@@ -91,6 +95,7 @@ def max_batch_json(run: Run) -> dict[str, Any]:
                 "bound": found.bound,
                 "reason": found.reason,
                 "exact": found.exact,
+                "verified": found.verified,
                 "tried": {str(size): status for size, status in sorted(found.tried.items())},
             }
             for found in largest_batches(run)
@@ -120,6 +125,8 @@ def print_max_batch(run: Run, console: Console) -> None:
     if on_cpu:
         limit = f"{how['limit_bytes'] / 1e9:.3g} GB"
         console.print(f"On the CPU a process may allocate {limit} here.", style="dim")
+    if any(result.batch_size and not result.verified for result in found):
+        console.print("†: NOT VERIFIED to compute what the others compute.", style="red")
     for result in found:
         if not result.ok:
             where = f"{result.cell['framework']} {result.cell['mode']}, {result.cell['network']}"
@@ -135,7 +142,7 @@ def _cells(result: LargestBatch) -> list[str]:
     return [
         escape(str(result.cell["network"])),
         escape(title),
-        escape(str(result.cell["mode"])),
+        escape(str(result.cell["mode"])) + ("" if result.verified else " †"),
         str(result.cell["device"]),
         largest + ("" if result.ok else " ≥"),
         f"{total / 1e9:.2f}" if total else "-",

@@ -189,6 +189,11 @@ class Adapter(Base):
     def threads(self) -> Dict[str, Any]:
         return threads()
 
+    def notes(self) -> List[str]:
+        if self.job.precision != "fp16":
+            return []
+        return ["the loss is scaled by a constant {:.0f}".format(LOSS_SCALE)]
+
     def tf32(self) -> Optional[bool]:
         if self.job.device == "cpu":
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class Adapter(Base):
         from netdyno_worker.frameworks.pytorch import module
 
         self.torch = torch
+        self.job = job
         self.device = find_device(torch, job.device)
         # Parameters, their gradients and the update are never narrower than single precision.
         self.dtype = torch.float64 if job.precision == "fp64" else torch.float32
@@ -156,6 +157,11 @@ class Adapter(Base):
 
     def threads(self) -> Dict[str, Any]:
         return {"count": self.torch.get_num_threads(), "source": "torch.get_num_threads()"}
+
+    def notes(self) -> List[str]:
+        if self.job.precision != "fp16":
+            return []
+        return ["the loss is scaled by a constant {:.0f}".format(LOSS_SCALE)]
 
     def tf32(self) -> Optional[bool]:
         if self.device.type != "cuda":
