@@ -13,19 +13,14 @@ from netdyno.cli.run import command
 from netdyno.errors import NetdynoError
 from netdyno.plan.best import choices
 from netdyno.plan.request import Request
-from netdyno.plan.sampling import Sampling
 from netdyno.store.run import read_run
 
 AXES = ["--frameworks", "null", "--networks", "conv_l5:size=4", "--batch-size", "1"]
 
 
 @pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NETDYNO_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("netdyno.plan.estimate._flop_per_second", lambda: 1e11)
-    monkeypatch.setattr("netdyno.plan.job.SAMPLING", Sampling(2, 3, 0.05, 0.0005, 2))
-    return tmp_path
+def work(null_runs: Path) -> Path:
+    return null_runs
 
 
 def called(*words: str) -> Result:
