@@ -11,6 +11,11 @@ import numpy as np
 from netdyno_worker.loop import DeviceEvents
 from netdyno_worker.protocol import Job
 
+# What the loss is multiplied by in fp16, and gradients divided by: a power of two, so that nothing
+# is rounded, the same in every framework, and constant. One that adapts would skip updates that
+# are timed; four times as much overflows in the parity checks of single layers.
+LOSS_SCALE = 2.0**10
+
 
 class UnsupportedError(Exception):
     """The framework cannot express the network, or lacks the device: the cell is skipped."""

@@ -6,6 +6,7 @@ kind of layer.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
@@ -56,3 +57,11 @@ def test_computes_what_the_reference_computes(
 def test_mxnet_in_double_precision_without_lrn(verifier: Verifier, mode: str) -> None:
     found = verifier.verify(cell("mxnet", mode, small_network(lrn=False)), environment_of("mxnet"))
     assert {check.status for check in found.checks} == {"passed"}, found.reason
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize(("name", "mode"), [("pytorch", "eager"), ("jax", "jit")])
+def test_in_half_precision(verifier: Verifier, name: str, mode: str, precision: str) -> None:
+    subject = dataclasses.replace(cell(name, mode, small_network()), precision=precision)
+    found = verifier.verify(subject, environment_of(name))
+    assert found.passed, found.reason

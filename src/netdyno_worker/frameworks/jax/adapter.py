@@ -8,17 +8,12 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
+from netdyno_worker.adapter import LOSS_SCALE, UnsupportedError
 from netdyno_worker.adapter import Adapter as Base
-from netdyno_worker.adapter import UnsupportedError
 from netdyno_worker.protocol import Job
 
 # Values of jax_default_matmul_precision under which single precision is single precision.
 FULL_PRECISION = ("highest", "float32", "F32_F32_F32")
-
-
-# Of fp16, a power of two and constant: gradients of these networks need no more, and a scale that
-# adapts would skip updates that are timed.
-LOSS_SCALE = 2.0**12
 
 
 class Adapter(Base):

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Mapping, Optional, Type
 
 import numpy as np
 
+from netdyno_worker.adapter import LOSS_SCALE, UnsupportedError
 from netdyno_worker.adapter import Adapter as Base
-from netdyno_worker.adapter import UnsupportedError
-from netdyno_worker.frameworks.keras.trainer import LOSS_SCALE, Trainer, outward
+from netdyno_worker.frameworks.keras.trainer import Trainer, outward
 from netdyno_worker.protocol import Job
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Dict, List, Mapping, Optional
 
 import numpy as np
 
+from netdyno_worker.adapter import LOSS_SCALE
 from netdyno_worker.protocol import Job
 
 POLICIES = {
@@ -17,10 +18,6 @@ POLICIES = {
     "bf16": "mixed_bfloat16",
     "fp16": "mixed_float16",
 }
-
-# In half precision, small gradients would be zero: the loss is multiplied by this before the
-# backward pass and the gradients divided after it. A power of two, so that nothing is rounded.
-LOSS_SCALE = 1024.0
 
 
 class Trainer(abc.ABC):

@@ -8,14 +8,10 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
+from netdyno_worker.adapter import LOSS_SCALE, UnsupportedError
 from netdyno_worker.adapter import Adapter as Base
-from netdyno_worker.adapter import UnsupportedError
 from netdyno_worker.loop import DeviceEvents
 from netdyno_worker.protocol import Job
-
-# Of fp16, a power of two and constant: gradients of these networks need no more, and a scale that
-# adapts would skip updates that are timed.
-LOSS_SCALE = 2.0**12
 
 
 class Adapter(Base):

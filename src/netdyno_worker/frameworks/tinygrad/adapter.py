@@ -11,17 +11,12 @@ from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
+from netdyno_worker.adapter import LOSS_SCALE, UnsupportedError
 from netdyno_worker.adapter import Adapter as Base
-from netdyno_worker.adapter import UnsupportedError
 from netdyno_worker.protocol import Job
 
 # Variables that change which kernels tinygrad makes: what a person has set stays in force.
 SETTINGS = ("BEAM", "IMAGE", "JIT", "JITBEAM", "NOOPT", "TC", "TC_OPT", "TC_SELECT", "WINO")
-
-# Of the loss in fp16, so that small gradients do not vanish: a power of two, which costs no bits.
-# tinygrad has no scaler that adapts. The gradient by a logit is then at most 1024 / batch size; the
-# largest half is 65504.
-LOSS_SCALE = 1024.0
 
 
 class Adapter(Base):
