@@ -96,6 +96,22 @@ for _ in range(5):
 print(json.dumps(logits))
 """
 
+# Its CUDA device takes the address of what it copies from, which ctypes refuses for the others.
+COPIES = """
+import tinygrad
+taken = []
+make = tinygrad.Tensor
+def watched(value, device):
+    taken.append(value.flags.writeable)
+    return make(value, device=device)
+tinygrad.Tensor = watched
+for value in start.values():
+    value.flags.writeable = False
+adapter.load(start)
+adapter.set_batch(*batch)
+print(json.dumps(taken))
+"""
+
 FACTS = """
 adapter.forward()
 print(json.dumps([adapter.versions(), adapter.threads(), adapter.tf32()]))
@@ -157,6 +173,14 @@ def test_loading_takes_the_momentum_away(environment: Environment, tmp_path: Pat
 def test_dropout_draws_anew_at_each_replay(environment: Environment, tmp_path: Path) -> None:
     logits = run(environment, DROPOUT, tiny(dropout=0.5), tmp_path / "home")
     assert len({json.dumps(values) for values in logits}) == len(logits)
+
+
+def test_arrays_that_are_copied_to_a_device_are_its_own(
+    environment: Environment, tmp_path: Path
+) -> None:
+    writable = run(environment, COPIES, tiny(), tmp_path / "home")
+    assert writable
+    assert all(writable)
 
 
 def test_what_it_tells_and_that_it_leaves_nothing_behind(

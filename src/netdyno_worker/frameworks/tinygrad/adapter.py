@@ -75,7 +75,11 @@ class Adapter(Base):
         self._jit_step = tinygrad.TinyJit(self._run_step)
 
     def _put(self, value: np.ndarray) -> Any:
-        return self.tinygrad.Tensor(value, device=self.device).contiguous().realize()
+        return self._tensor(value).contiguous().realize()
+
+    def _tensor(self, value: np.ndarray) -> Any:
+        """Of an array of its own: tinygrad's CUDA device copies from none that is read-only."""
+        return self.tinygrad.Tensor(np.array(value, order="C"), device=self.device)
 
     def load(self, parameters: Mapping[str, np.ndarray]) -> None:
         # Into the memory that is there: captured kernels hold on to it.
@@ -88,11 +92,10 @@ class Adapter(Base):
 
     def _write(self, tensor: Any, value: Any) -> None:
         filled = np.broadcast_to(np.asarray(value, self.dtype), tensor.shape)
-        new = self.tinygrad.Tensor(np.ascontiguousarray(filled), device=self.device)
-        tensor.assign(new).realize()
+        tensor.assign(self._tensor(filled)).realize()
 
     def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
-        self._images = self._put(np.ascontiguousarray(images, self.dtype))
+        self._images = self._put(images.astype(self.dtype, copy=False))
         self._labels = self._put(labels)
 
     def _run_forward(self, images: Any, labels: Any) -> Any:
