@@ -223,6 +223,17 @@ def test_an_interrupt_ends_the_worker_before_it_is_raised(trial: Trial, events: 
     assert processes_naming(events) == []
 
 
+def test_another_thread_is_stopped_as_by_an_interrupt(trial: Trial, events: Path) -> None:
+    stopped = threading.Event()
+
+    def stop(event: dict[str, Any]) -> None:
+        stopped.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        trial("hang", listener=stop, stopped=stopped)
+    assert processes_naming(events) == []
+
+
 def test_a_second_interrupt_while_the_first_is_obeyed_leaves_nothing_either(
     trial: Trial, worker: Callable[[str], None], events: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

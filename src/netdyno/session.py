@@ -48,11 +48,13 @@ def run_trial(
     timeout_seconds: float,
     redact: Redactor,
     listener: Listener = lambda event: None,
+    stopped: threading.Event | None = None,
 ) -> Outcome:
     """Measure one cell in a fresh process, which appends to ``events``.
 
     Never raises for what the worker does. On KeyboardInterrupt the worker and its children are
-    ended before it is raised again.
+    ended before it is raised again. In another thread than the main one ``stopped``, once it is
+    set, takes its place.
     """
     start = time.monotonic()
     events = events.absolute()  # the worker runs in a folder of its own
@@ -70,7 +72,9 @@ def run_trial(
                 _worker(cell, environment, job_path, events, scratch, sink) as process,
                 watching(cell.device, process.pid) as watch,
             ):
-                timed_out = _follow(process, reader, listener, start + timeout_seconds, watch)
+                timed_out = _follow(
+                    process, reader, listener, start + timeout_seconds, watch, stopped
+                )
         except OSError as error:  # the interpreter has gone since the run began
             reason = f"cannot start {environment.python}: {error.strerror}"
             return Outcome("failed", redact(reason), time.monotonic() - start)
@@ -124,6 +128,7 @@ def _follow(
     listener: Listener,
     deadline: float,
     watch: GpuWatch | None,
+    stopped: threading.Event | None,
 ) -> bool:
     """Wait for the worker to end, passing events on and watching the GPU where there is one.
 
@@ -141,6 +146,8 @@ def _follow(
         reader.drain(listener)
         if watch:
             watch.sample()
+        if stopped and stopped.is_set():
+            raise KeyboardInterrupt
         if time.monotonic() >= deadline:
             return True
     return False

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from netdyno.environments import Environment
 from netdyno.errors import NetdynoError
 from netdyno.networks.graph import Dropout
-from netdyno.parity import gate
+from netdyno.parity import gate, verify
 from netdyno.parity.certificate import CertificateStore
-from netdyno.parity.subject import Check, compute
+from netdyno.parity.subject import Check, Computed, compute
 from netdyno.parity.verify import CheckResult, Verification, Verifier, checks_of
 from netdyno.plan.cell import Cell
 from netdyno.redact import Redactor
@@ -65,17 +68,39 @@ def test_what_computes_nothing_fails(
 def test_a_reference_that_fails_to_locate_costs_only_the_location(
     verifier: Verifier, here: Environment, make_cell: MakeCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = verifier._expected
+    reference_of = verifier._reference_of
 
     def fails_on_heads(check: Check) -> object:
         if check.name.endswith("every layer"):
             raise NetdynoError("out of memory")
-        return expected(check)
+        return reference_of(check)
 
-    monkeypatch.setattr(verifier, "_expected", fails_on_heads)
+    monkeypatch.setattr(verifier, "_reference_of", fails_on_heads)
     found = verifier.verify(make_cell(network=small_network()), here)
     assert "small layers (fp32): loss is" in found.reason
     assert "first layer" not in found.reason
+
+
+def test_precisions_share_double_precision_and_the_reference(
+    verifier: Verifier, here: Environment, make_cell: MakeCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[str] = []
+
+    def counting(cell: Cell, *rest: Any) -> Computed:
+        computed.append(f"{cell.framework} {cell.precision}")
+        return compute(cell, *rest)
+
+    monkeypatch.setattr(verify, "compute", counting)
+    make = partial(make_cell, framework="numpy", mode="plain", network=small_network())
+    first = verifier.verify(make(precision="fp32"), here)
+    again = verifier.verify(make(precision="fp32"), here)
+    assert first.passed
+    assert again.checks == first.checks
+    # Of the reference, which is in double precision: the sheet of layers and the network.
+    assert Counter(computed) == {"numpy fp32": 2, "numpy fp64": 1 + 2}
+    verifier.forget(small_network())
+    verifier.verify(make(precision="fp32"), here)
+    assert Counter(computed) == {"numpy fp32": 3, "numpy fp64": 1 + 2 + 2}
 
 
 def test_the_gradient_by_the_images_when_asked(here: Environment, make_cell: MakeCell) -> None:
@@ -127,10 +152,11 @@ def test_dropout_is_checked_at_rate_zero(make_cell: MakeCell) -> None:
     assert rates == [0.0]
 
 
-class Counting:
+class Counting(Verifier):
     """A verifier that says what it is told to, and counts how often it is asked."""
 
     def __init__(self, status: str) -> None:
+        super().__init__(Environment("null", Path(), "controller", "cpu", "ready"), REDACT)
         self.status = status
         self.asked: list[str] = []
 
@@ -155,7 +181,7 @@ def test_the_gate_asks_once_for_all_batch_sizes_and_remembers(
     ]
     verifier, store = Counting("passed"), CertificateStore(tmp_path / "certificates")
     for _ in range(2):
-        found = gate.certify(cells, {"pytorch": torch}, store, verifier)  # type: ignore[arg-type]
+        found = gate.certify(cells, {"pytorch": torch}, store, verifier)
         assert {key: c.passed for key, c in found.items()} == {c.key: True for c in cells}
     assert len(verifier.asked) == 1
 
@@ -168,12 +194,12 @@ def test_the_gate_refuses_with_the_reason(
         [cell],
         {"pytorch": torch},
         CertificateStore(tmp_path),
-        Counting("crashed"),  # type: ignore[arg-type]
+        Counting("crashed"),
     )
     assert not found[cell.key].passed
     assert "because" in found[cell.key].reason
     again = Counting("passed")
-    found = gate.certify([cell], {"pytorch": torch}, CertificateStore(tmp_path), again)  # type: ignore[arg-type]
+    found = gate.certify([cell], {"pytorch": torch}, CertificateStore(tmp_path), again)
     assert found[cell.key].passed
     assert len(again.asked) == 1
 
@@ -183,5 +209,5 @@ def test_the_gate_has_nothing_to_say_of_what_computes_nothing(
 ) -> None:
     verifier = Counting("passed")
     cells = [make_cell()]
-    assert gate.certify(cells, {"null": here}, CertificateStore(tmp_path), verifier) == {}  # type: ignore[arg-type]
+    assert gate.certify(cells, {"null": here}, CertificateStore(tmp_path), verifier) == {}
     assert verifier.asked == []

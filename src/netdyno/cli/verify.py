@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from netdyno.cli.terminal import console, print_json, progress_console
 from netdyno.frameworks import framework
 from netdyno.host.lock import measuring
 from netdyno.parity.certificate import CertificateStore
+from netdyno.parity.side_by_side import jobs_for, side_by_side
 from netdyno.parity.verify import Verification, Verifier
 from netdyno.plan.cell import Cell
 from netdyno.plan.matrix import cells
@@ -79,14 +81,18 @@ def command(
         tell=lambda text: progress.print(text, markup=False, soft_wrap=True),
     )
     click.get_current_context().with_resource(lock)
-    done: list[Verification] = []
-    for cell in sorted(plan, key=lambda cell: cell.network.hash):
-        text = f"[{len(done) + 1}/{len(plan)}] {cell.framework} {cell.mode}, {cell.network_spec} …"
+    number = itertools.count(1)
+
+    def started(cell: Cell) -> None:
+        text = f"[{next(number)}/{len(plan)}] {cell.framework} {cell.mode}, {cell.network_spec} …"
         progress.print(text, markup=False, soft_wrap=True)
-        verification = verifier.verify(cell, found[cell.framework])
+
+    done: list[Verification] = []
+    for cell, verification in side_by_side(plan, found, verifier, jobs_for(plan), started):
         if framework(cell.framework).verifiable:
             store.add(verification, found[cell.framework], now())
         done.append(verification)
+    done.sort(key=lambda verification: plan.index(verification.cell))
     for cell in _one_of_each(plan) if layers else ():
         progress.print(f"{cell.framework} {cell.mode}, single layers …", soft_wrap=True)
         done.append(verifier.verify_layers(cell, found[cell.framework]))

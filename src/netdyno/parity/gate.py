@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from netdyno.environments import Environment
 from netdyno.frameworks import framework
 from netdyno.parity.certificate import Certificate, CertificateStore
+from netdyno.parity.side_by_side import jobs_for, side_by_side
 from netdyno.parity.verify import Verifier
 from netdyno.plan.cell import Cell
 from netdyno.store.run_folder import now
@@ -32,19 +33,26 @@ def certify(
         NetdynoError: the certificates cannot be kept.
     """
     certificates: dict[str, Certificate] = {}
-    made: dict[tuple[str, ...], Certificate] = {}
-    # By network: the reference of one network is computed once, and may be a gigabyte.
-    for cell in sorted(cells, key=lambda cell: cell.network.hash):
-        if not framework(cell.framework).verifiable:
-            continue
-        environment = environments[cell.framework]
-        if cell.way not in made:
-            found = store.find(cell, environment)
-            # A failure is tried again: it may have been a full memory or a time limit.
-            if found is None or not found.passed:
-                started(cell)
-                found = store.add(verifier.verify(cell, environment), environment, now())
-            made[cell.way] = found
-        certificates[cell.key] = made[cell.way]
-        found_out(cell.key, made[cell.way])
+    alike: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in cells:
+        if framework(cell.framework).verifiable:
+            alike.setdefault(cell.way, []).append(cell)
+
+    def found(way: tuple[str, ...], certificate: Certificate) -> None:
+        for cell in alike[way]:
+            certificates[cell.key] = certificate
+            found_out(cell.key, certificate)
+
+    missing = []
+    for way, (cell, *_) in alike.items():
+        certificate = store.find(cell, environments[cell.framework])
+        # A failure is tried again: it may have been a full memory or a time limit.
+        if certificate and certificate.passed:
+            found(way, certificate)
+        else:
+            missing.append(cell)
+    for cell, verification in side_by_side(
+        missing, environments, verifier, jobs_for(missing), started
+    ):
+        found(cell.way, store.add(verification, environments[cell.framework], now()))
     return certificates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,11 +53,16 @@ class Computed:
 
 
 def compute(
-    cell: Cell, environment: Environment, checks: Sequence[Check], redact: Redactor
+    cell: Cell,
+    environment: Environment,
+    checks: Sequence[Check],
+    redact: Redactor,
+    stopped: threading.Event | None = None,
 ) -> Computed:
     """Compute ``checks`` in one fresh process of ``cell``'s framework, mode and precision.
 
-    What a crash prevented is tried again, each check in a process of its own.
+    What a crash prevented is tried again, each check in a process of its own. ``stopped``: see
+    ``run_trial``.
     """
     outcomes: dict[str, Outcome] = {}
 
@@ -80,6 +86,7 @@ def compute(
             timeout_seconds=TIMEOUT_SECONDS,
             redact=redact,
             listener=listen,
+            stopped=stopped,
         )
         arrays = {
             check.name: read(str(path))
@@ -91,7 +98,7 @@ def compute(
             continue
         if len(checks) == 1:
             return Computed({}, {check.name: outcome})
-        alone = compute(cell, environment, [check], redact)
+        alone = compute(cell, environment, [check], redact, stopped)
         arrays.update(alone.arrays)
         outcomes.update(alone.outcomes)
     return Computed(arrays, outcomes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +22,7 @@ from netdyno.parity.conditions import (
     TRAIN_STEPS,
 )
 from netdyno.parity.locate import first_difference, probed
+from netdyno.parity.once import Once
 from netdyno.parity.sheet import network_sheet, random_sheets
 from netdyno.parity.smaller import smaller
 from netdyno.parity.subject import Arrays, Check, Computed, compute
@@ -107,6 +109,9 @@ def describe(tensor: TensorResult) -> str:
 class Verifier:
     """Computes the reference of each network once, however many cells are held against it.
 
+    So is double precision of a framework, which the other precisions share. Several threads may
+    verify at once.
+
     Args:
         reference: the environment of the NumPy reference.
         redact: takes this machine's paths out of reasons.
@@ -119,7 +124,18 @@ class Verifier:
         self._reference = reference
         self._redact = redact
         self._input_gradient = input_gradient
-        self._known: dict[str, Arrays] = {}
+        self._references: Once[Arrays] = Once()
+        self._strict: Once[list[CheckResult]] = Once()
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """End what is under way in other threads, in which KeyboardInterrupt is raised."""
+        self._stopped.set()
+
+    def forget(self, network: Network) -> None:
+        """Drop the references of ``network``, which may be gigabytes: no more of it will come."""
+        checks = [*checks_of(network), *checks_of(smaller(network))]
+        self._references.forget([_key(check) for check in checks])
 
     def verify(self, cell: Cell, environment: Environment) -> Verification:
         """Run all checks of ``cell``: its layers and itself, in its precision and in double."""
@@ -141,12 +157,12 @@ class Verifier:
         seen = probed(network)
         check = Check(seen.name, seen, BATCH_SIZE, NETWORK_IMAGE_SCALE, train_steps=0)
         subject = dataclasses.replace(cell, precision=precision, batch_size=BATCH_SIZE)
-        computed = compute(subject, environment, [check], self._redact)
+        computed = compute(subject, environment, [check], self._redact, self._stopped)
         # Too large for one of them, perhaps; the tensors that differ are told all the same.
         if check.name not in computed.arrays:
             return ""
         try:
-            expected = self._expected(check)
+            expected = self._reference_of(check)  # it is large, and nobody else asks for it
         except NetdynoError:
             return ""
         bounds = tolerance(network, precision, BATCH_SIZE)
@@ -176,24 +192,29 @@ class Verifier:
         ``strict_checks``: those of double precision where it is not the cell's own; by default the
         same.
         """
-        spec = framework(cell.framework)
-        by_precision = {cell.precision: checks}
-        if STRICT in spec.precisions:
-            by_precision.setdefault(STRICT, checks if strict_checks is None else strict_checks)
-        results: list[CheckResult] = []
-        for precision, asked in by_precision.items():
-            checks = [
-                dataclasses.replace(
-                    check, input_gradient=check.input_gradient or self._input_gradient
-                )
-                for check in asked
-            ]
-            subject = dataclasses.replace(cell, precision=precision, batch_size=BATCH_SIZE)
-            computed = compute(subject, environment, checks, self._redact)
-            results += [
-                self._judge(check, precision, computed, spec.known_differences) for check in checks
-            ]
-        return results
+        results = self._run_in(cell.precision, cell, environment, checks)
+        if cell.precision == STRICT or STRICT not in framework(cell.framework).precisions:
+            return results
+        strict = checks if strict_checks is None else strict_checks
+        way = dataclasses.replace(cell, precision=STRICT).way
+        return results + self._strict.get(
+            (way, *map(_key, strict)),
+            lambda: self._run_in(STRICT, cell, environment, strict),
+            # A crash is tried again: it may have been a full memory.
+            keep=lambda found: all(check.status != "crashed" for check in found),
+        )
+
+    def _run_in(
+        self, precision: str, cell: Cell, environment: Environment, asked: Sequence[Check]
+    ) -> list[CheckResult]:
+        checks = [
+            dataclasses.replace(check, input_gradient=check.input_gradient or self._input_gradient)
+            for check in asked
+        ]
+        subject = dataclasses.replace(cell, precision=precision, batch_size=BATCH_SIZE)
+        computed = compute(subject, environment, checks, self._redact, self._stopped)
+        known = framework(cell.framework).known_differences
+        return [self._judge(check, precision, computed, known) for check in checks]
 
     def _judge(
         self,
@@ -220,18 +241,19 @@ class Verifier:
         )
 
     def _expected(self, check: Check) -> Arrays:
-        key = f"{check.network.hash}/{check.name}"
-        if key not in self._known:
-            cell = reference_cell(check.network)
-            computed = compute(cell, self._reference, [check], self._redact)
-            outcome = computed.outcomes[check.name]
-            if outcome.status != "ok":
-                raise NetdynoError(f"the reference failed on {check.name}: {outcome.reason}")
-            # One network's reference may be a gigabyte: only the last ones are kept.
-            while len(self._known) >= 2:
-                self._known.pop(next(iter(self._known)))
-            self._known[key] = computed.arrays[check.name]
-        return self._known[key]
+        return self._references.get(_key(check), lambda: self._reference_of(check))
+
+    def _reference_of(self, check: Check) -> Arrays:
+        cell = reference_cell(check.network)
+        computed = compute(cell, self._reference, [check], self._redact, self._stopped)
+        outcome = computed.outcomes[check.name]
+        if outcome.status != "ok":
+            raise NetdynoError(f"the reference failed on {check.name}: {outcome.reason}")
+        return computed.arrays[check.name]
+
+
+def _key(check: Check) -> str:
+    return f"{check.network.hash}/{check.name}"
 
 
 def _known_bug(result: CheckResult, bugs: Mapping[str, str]) -> CheckResult:

@@ -26,6 +26,8 @@ class Adapter(Base):
         os.environ["JAX_ENABLE_X64"] = "1" if job.precision == "fp64" else "0"
         # XLA must find what it found at the last trial: it compiles anew in each.
         os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
+        if job.checks:  # other verifications share the GPU, of which XLA would take three quarters
+            os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         if not job.autotune:
             flags = os.environ.get("XLA_FLAGS", "")
             os.environ["XLA_FLAGS"] = (flags + " --xla_gpu_autotune_level=0").strip()

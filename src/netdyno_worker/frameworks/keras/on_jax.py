@@ -31,6 +31,8 @@ class Trainer(Base):
         os.environ["JAX_ENABLE_X64"] = "1" if job.precision == "fp64" else "0"
         # XLA must find what it found at the last trial: it compiles anew in each.
         os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
+        if job.checks:  # other verifications share the GPU, of which XLA would take three quarters
+            os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         if job.device != "cpu" and not job.autotune:
             os.environ["XLA_FLAGS"] = without_autotuning(os.environ.get("XLA_FLAGS", ""))
 
