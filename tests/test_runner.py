@@ -42,13 +42,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch, quick: Sampling) -> None:
 
 @pytest.fixture
 def make_runner(tmp_path: Path, here: Environment) -> Callable[..., Runner]:
-    def make(cells: Sequence[Cell], limit: float | None = None, **asked: Any) -> Runner:
+    def make(
+        cells: Sequence[Cell], limit: float | None = None, memory: bool = False, **asked: Any
+    ) -> Runner:
         request = Request(**asked)
         folder = RunFolder(tmp_path / "run")
         folder.begin(request, cells, {})
         budget = Budget(limit, dict.fromkeys((cell.key for cell in cells), 10.0))
         environments = {cell.framework: here for cell in cells}
-        return Runner(request, cells, environments, folder, budget, Redactor({}))
+        return Runner(request, cells, environments, folder, budget, Redactor({}), memory=memory)
 
     return make
 
@@ -318,3 +320,17 @@ def test_time_left_is_no_more_than_the_budget_allows(
     made.run(progress())
     assert told[0][1] <= 25.0
     assert told[0][0] == 2  # of 10 s each, by the estimate
+
+
+def test_the_first_trial_on_a_gpu_is_asked_for_its_memory(
+    make_runner: Callable[..., Runner], make_cell: Callable[..., Cell], tmp_path: Path
+) -> None:
+    cells = [make_cell(), make_cell(device="cuda:0")]
+    assert make_runner(cells, memory=True, rounds=2).run(progress()) == "complete"
+    run = read_run(tmp_path / "run")
+    assert [(trial.cell, trial.round) for trial in run.memory_trials] == [(cells[1].key, 1)]
+    of_processor, of_gpu = summary(run)
+    assert of_processor.internal_bytes is None
+    assert of_gpu.internal_bytes
+    assert of_gpu.total_bytes is None
+    assert of_gpu.trials == {"ok": 2}

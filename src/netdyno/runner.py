@@ -25,7 +25,7 @@ from netdyno.session import run_trial
 from netdyno.store.run_folder import RunFolder
 from netdyno.store.trial import Trial, read_trial
 
-__all__ = ["Runner", "lacking"]
+__all__ = ["Runner", "asked_after", "lacking"]
 
 # With a target, a cell that failed so many times in a row is left alone.
 PATIENCE = 3
@@ -44,11 +44,20 @@ def lacking(cell: Cell) -> str:
     return ""
 
 
+def asked_after(cell: Cell) -> bool:
+    """Whether the trial that times ``cell`` can be asked for its memory when all is timed.
+
+    On a GPU nothing has to watch its allocations from the start, and no library be set otherwise.
+    """
+    return cell.device != "cpu"
+
+
 class Runner:
     """Args: what was asked, its cells, where each framework runs, where results go.
 
     ``refused``: why a cell must not be measured, by its key. ``check_work``: ask each cell's first
-    trial whether its timed blocks did their work. ``done``: trials, by cell key and round, that an
+    trial whether its timed blocks did their work. ``memory``: ask the first trial of a cell on a
+    GPU for its memory too, when all is timed. ``done``: trials, by cell key and round, that an
     earlier part of this run has made.
     """
 
@@ -62,6 +71,7 @@ class Runner:
         redact: Redactor,
         refused: Mapping[str, str] = MappingProxyType({}),
         check_work: bool = True,
+        memory: bool = False,
         done: Collection[tuple[str, int]] = (),
     ) -> None:
         self.request = request
@@ -71,6 +81,7 @@ class Runner:
         self.redact = redact
         self.refused = refused
         self.check_work = check_work
+        self.memory = memory
         self.done = done
         self.skipped: set[str] = set()
         self.start = time.monotonic()
@@ -128,7 +139,9 @@ class Runner:
         measures: str = "time",
     ) -> tuple[Outcome, Trial | None]:
         """One trial, and what is read of it."""
+        # Once for each cell is enough: it costs two iterations, and some passes.
         check_work = self.check_work and number == 1 and framework(cell.framework).verifiable
+        memory_after = self.memory and number == 1 and asked_after(cell)
         path = self.folder.new_trial(cell, number, measures)
         reason = self.refused.get(cell.key) or lacking(cell)
         if reason:
@@ -139,8 +152,13 @@ class Runner:
             outcome = run_trial(
                 cell,
                 self.environments[cell.framework],
-                # Once for each cell is enough: it costs two iterations.
-                job(cell, self.request.seed, phases=phases, check_work=check_work),
+                job(
+                    cell,
+                    self.request.seed,
+                    phases=phases,
+                    check_work=check_work,
+                    memory_after=memory_after,
+                ),
                 path,
                 timeout_seconds=self.request.trial_timeout_seconds,
                 redact=self.redact,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import traceback
 from typing import Any, Dict, NamedTuple, Optional, Type
 
 from netdyno_worker import allocations, resident
@@ -17,6 +18,9 @@ from netdyno_worker.protocol import Events, Job
 
 # Passes before the one that is watched: the first ones make what later ones find there.
 WARM_UP = 2
+NOT_WATCHED = "what is allocated on a GPU is not seen from here"
+# Pools only grow: what training leaves there would stand in for what a forward pass needs.
+LEAST_FIRST = ("forward", "forward_backward", "train_step")
 
 
 class Reported(NamedTuple):
@@ -89,6 +93,10 @@ class Memory:
     def end(self, phase: str) -> None:
         """Undo ``begin``."""
 
+    def at_hand(self, phase: str) -> bool:
+        """Whether ``run`` runs what has been timed, so that nothing is compiled for it."""
+        return True
+
 
 def memory_class(framework: str) -> Type[Memory]:
     """The framework's own, else the plain one. Imports no framework."""
@@ -118,24 +126,55 @@ def measure(memory: Memory, job: Job, events: Events, gpu: Gpu) -> None:
         memory.end(phase)
 
 
-def _instrument(memory: Memory, job: Job) -> allocations.Instrument:
-    assert job.memory is not None
-    if not memory.observable:
-        return memory.other_instrument()
-    if job.device != "cpu":
-        return allocations.Instrument(None, "what is allocated on a GPU is not seen from here")
-    return allocations.Instrument(job.memory.instrument, job.memory.problem)
+def ask_after(memory: Memory, job: Job, events: Events) -> None:
+    """Emit a ``memory`` event for each phase that has been timed: what the framework tells.
+
+    No totals: what the timed passes left, and a pool that was taken at once, are no part of them.
+    A pass that fails, for want of memory say, costs only its own figure.
+    """
+    for phase in LEAST_FIRST:
+        if phase not in job.phases or not memory.at_hand(phase):
+            continue
+        try:
+            memory.begin(phase)
+            for _ in range(WARM_UP):
+                memory.run(phase)
+            reported = memory.reported(phase)
+            memory.end(phase)
+        except Exception as error:
+            traceback.print_exc()
+            reported = Reported(None, "", "", "{}: {}".format(type(error).__name__, error))
+        events.emit(
+            "memory",
+            phase=phase,
+            process_bytes=None,
+            device_bytes=None,
+            observed_bytes=None,
+            observed_problem=NOT_WATCHED,
+            **_told(reported),
+        )
 
 
-def _internal(instrument: allocations.Instrument, memory: Memory, phase: str) -> Dict[str, Any]:
-    reported = memory.reported(phase)
+def _told(reported: Reported) -> Dict[str, Any]:
     return {
         "internal_bytes": reported.bytes,
         "kind": reported.kind,
         "source": reported.source,
         "remark": reported.remark,
-        **_observed(instrument, memory, phase),
     }
+
+
+def _instrument(memory: Memory, job: Job) -> allocations.Instrument:
+    assert job.memory is not None
+    if not memory.observable:
+        return memory.other_instrument()
+    if job.device != "cpu":
+        return allocations.Instrument(None, NOT_WATCHED)
+    return allocations.Instrument(job.memory.instrument, job.memory.problem)
+
+
+def _internal(instrument: allocations.Instrument, memory: Memory, phase: str) -> Dict[str, Any]:
+    return {**_told(memory.reported(phase)), **_observed(instrument, memory, phase)}
 
 
 def _observed(instrument: allocations.Instrument, memory: Memory, phase: str) -> Dict[str, Any]:

@@ -90,6 +90,7 @@ class Job(NamedTuple):
     measured: what the cell computes is written to files (see compute.py). With ``check_work`` the
     trial is asked, after its timed blocks, whether they did their work (see work.py). With
     ``memory`` nothing is timed: it is the memory of each phase that is measured (see memory.py).
+    With ``memory_after`` what the framework tells of it is asked when all is timed.
     With ``plan`` nothing is run: the framework's own memory plan of each phase is read, by
     ``Planner`` of ``frameworks/<name>/plan.py``.
     With ``limits``, precisions, it is not the network that is measured but what the device can do
@@ -112,6 +113,7 @@ class Job(NamedTuple):
     checks: Sequence[Check] = ()
     check_work: bool = False
     memory: Optional[MemoryRequest] = None
+    memory_after: bool = False
     autotune: bool = True
     plan: Optional[PlanRequest] = None
     limits: Sequence[str] = ()

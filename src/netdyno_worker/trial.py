@@ -100,12 +100,8 @@ def run(job: Job, events: Events) -> None:
         return
     for phase in job.phases:
         _measure_phase(phase, adapter, job, events, _Restart(adapter, start_from), machine)
-        if job.check_work and phase == "forward_backward":
-            other = weights.batch(job.network, job.batch_size, job.seed + 1)
-            repeatable = all(layer.kind != "Dropout" for layer in job.network.layers)
-            work.check_gradients(adapter, batch, other, repeatable)
-        elif job.check_work and phase == "train_step":
-            work.check_update(adapter, start_from)
+        if job.check_work:
+            work.check(phase, adapter, job, batch, start_from)
     loss = adapter.loss()
     # Asked last: some thread pools exist only after the first iteration.
     events.emit("fingerprint", **fingerprint(adapter, job.device, given))
@@ -115,6 +111,8 @@ def run(job: Job, events: Events) -> None:
             "failed", status="diverged", reason="the loss after the last phase is not finite"
         )
         return
+    if job.memory_after:
+        memory.ask_after(memory.memory_class(job.framework)(adapter, job), job, events)
     events.emit("finished")
 
 

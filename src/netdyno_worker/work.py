@@ -11,7 +11,9 @@ from typing import Mapping, Tuple
 
 import numpy as np
 
+from netdyno_worker import weights
 from netdyno_worker.adapter import Adapter
+from netdyno_worker.protocol import Job
 
 Arrays = Mapping[str, np.ndarray]
 Batch = Tuple[np.ndarray, np.ndarray]
@@ -24,6 +26,20 @@ OTHER = 1e-3
 
 class WorkNotDoneError(Exception):
     """What was timed is not what it is said to be."""
+
+
+def check(phase: str, adapter: Adapter, job: Job, batch: Batch, start: Arrays) -> None:
+    """After the blocks of ``phase``, on ``batch`` with the parameters ``start``.
+
+    Raises:
+        WorkNotDoneError: see ``check_gradients`` and ``check_update``.
+    """
+    if phase == "forward_backward":
+        other = weights.batch(job.network, job.batch_size, job.seed + 1)
+        repeatable = all(layer.kind != "Dropout" for layer in job.network.layers)
+        check_gradients(adapter, batch, other, repeatable)
+    elif phase == "train_step":
+        check_update(adapter, start)
 
 
 def check_gradients(adapter: Adapter, batch: Batch, other: Batch, repeatable: bool) -> None:

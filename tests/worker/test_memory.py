@@ -81,6 +81,42 @@ def test_what_is_not_internal_is_taken_off(job: Job, monkeypatch: pytest.MonkeyP
     assert measured(job)["forward"]["observed_bytes"] == pytest.approx(known, rel=0.02)
 
 
+def test_after_the_timed_blocks_the_framework_is_asked(job: Job) -> None:
+    phases = ["forward_backward", "forward"]  # in the order of their timing
+    events = ran(job._replace(memory=None, memory_after=True, phases=phases))
+    names = [event["event"] for event in events]
+    found = [event for event in events if event["event"] == "memory"]
+    assert names.index("memory") > len(names) - names[::-1].index("block") - 1
+    assert [event["phase"] for event in found] == ["forward", "forward_backward"]
+    for event in found:
+        assert event["internal_bytes"] == BYTES[event["phase"]] * job.batch_size
+        assert event["observed_bytes"] is event["device_bytes"] is event["process_bytes"] is None
+    assert names[-1] == "finished"
+
+
+def test_a_pass_that_fails_then_costs_only_its_own_figure(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = memory.memory_class("null")
+
+    class Full(own):  # type: ignore[valid-type,misc]
+        def at_hand(self, phase: str) -> bool:
+            return phase != "train_step"
+
+        def begin(self, phase: str) -> None:
+            if phase == "forward":
+                raise MemoryError("no more")
+
+    monkeypatch.setattr(memory, "memory_class", lambda name: Full)
+    events = ran(job._replace(memory=None, memory_after=True))
+    found = {event["phase"]: event for event in events if event["event"] == "memory"}
+    assert list(found) == ["forward", "forward_backward"]
+    assert found["forward"]["internal_bytes"] is None
+    assert found["forward"]["remark"] == "MemoryError: no more"
+    assert found["forward_backward"]["internal_bytes"]
+    assert events[-1]["event"] == "finished"
+
+
 def test_only_frameworks_with_something_to_tell_have_a_class() -> None:
     assert memory.memory_class("numpy") is memory.Memory
     assert memory.memory_class("null") is not memory.Memory

@@ -29,7 +29,7 @@ from netdyno.plan.request import Request
 from netdyno.plan.stopping import FEWEST_ROUNDS
 from netdyno.redact import Redactor
 from netdyno.report.progress import RunProgress
-from netdyno.runner import Runner, lacking
+from netdyno.runner import Runner, asked_after, lacking
 from netdyno.settings import Settings
 from netdyno.store.run import Run
 from netdyno.store.run_folder import RunFolder, refuse_existing
@@ -142,6 +142,7 @@ def measure(
                 running.redact,
                 running.refused,
                 check_work=not unverified,
+                memory="memory" in measures,
                 done=resume.done if resume else (),
             )
             if choices:
@@ -149,7 +150,11 @@ def measure(
             status = _run(runner, estimates)
         if "memory" in measures:
             measured = {t.cell for t in resume.memory_trials if t.ended} if resume else set()
-            left = [cell for cell in plan if cell.key not in measured]
+            left = [
+                cell
+                for cell in plan
+                if cell.key not in measured and not ("time" in measures and asked_after(cell))
+            ]
             _run_memory(memory_runner(request, running), left, estimates)
         running.status = status
     return Ended(running.folder.path, running.status)

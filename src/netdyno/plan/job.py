@@ -36,7 +36,12 @@ MEMORY_PHASES = tuple(MEMORY_OF)
 
 
 def job(
-    cell: Cell, seed: int, *, phases: Sequence[str] = PHASES, check_work: bool = False
+    cell: Cell,
+    seed: int,
+    *,
+    phases: Sequence[str] = PHASES,
+    check_work: bool = False,
+    memory_after: bool = False,
 ) -> dict[str, Any]:
     """What the worker is told: see netdyno_worker/protocol.py."""
     return {
@@ -55,6 +60,7 @@ def job(
         "phases": [phase for phase in PHASES if phase in phases],
         "sampling": vars(SAMPLING if cell.device == "cpu" else ON_GPU),
         "check_work": check_work,
+        "memory_after": memory_after,
     }
 
 

@@ -94,7 +94,8 @@ def _row(run: Run, cell: Mapping[str, Any], verified: bool, place: Place) -> Row
     busy = system + sum(block.user_seconds for block in blocks)
     firsts = [block.seconds for trial in good for block in trial.of("forward_backward", "first")]
     of_memory = [trial for trial in run.memory_trials if trial.cell == key]
-    bad = [trial for trial in [*trials, *of_memory] if trial.status != "ok"]
+    of_both = [*trials, *(trial for trial in of_memory if trial.measures == "memory")]
+    bad = [trial for trial in of_both if trial.status != "ok"]
     limit = cell_limit(run, cell)
     memory = of_memory[-1].memory.get("forward_backward") if of_memory else None
     return Row(

@@ -24,7 +24,7 @@ __all__ = ["Block", "Run", "Trial", "read_run"]
 class Run:
     """``data`` is ``run.json``; ``cells`` are its cells' axes by key, in the order asked.
 
-    ``trials`` measured time, ``memory_trials`` memory: never one both.
+    ``trials`` measured time, ``memory_trials`` memory; on a GPU one may have measured both.
     """
 
     path: Path
@@ -98,7 +98,7 @@ def read_run(path: Path) -> Run:
         file.parent,
         data,
         tuple(trial for trial in trials if trial.measures == "time"),
-        tuple(trial for trial in trials if trial.measures == "memory"),
+        tuple(trial for trial in trials if trial.measures == "memory" or trial.memory),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from netdyno_worker.memory import Memory as Base
 from netdyno_worker.memory import Reported
@@ -35,12 +36,16 @@ class Memory(Base):
         jax.config.update("jax_cpu_enable_async_dispatch", False)
 
     def reported(self, phase: str) -> Reported:
-        function, arguments = self.adapter.program(phase)
-        # JAX remembers: nothing is compiled again.
-        plan = function.lower(*arguments).compile().memory_analysis()
-        if plan is None:
-            return Reported(None, "", SOURCE, "XLA has no memory analysis for this device")
-        remarks = [GRADIENTS] if phase == "train_step" else []
-        if self.job.device == "cpu":
-            remarks.append(KERNELS)
-        return Reported(plan.temp_size_in_bytes, "static plan", SOURCE, "; ".join(remarks))
+        return planned(*self.adapter.program(phase), phase, self.job.device)
+
+
+def planned(function: Any, arguments: Any, phase: str, device: str) -> Reported:
+    """What XLA has planned for a jitted ``function`` of ``arguments``, which has been called."""
+    # JAX remembers: nothing is compiled again.
+    plan = function.lower(*arguments).compile().memory_analysis()
+    if plan is None:
+        return Reported(None, "", SOURCE, "XLA has no memory analysis for this device")
+    remarks = [GRADIENTS] if phase == "train_step" else []
+    if device == "cpu":
+        remarks.append(KERNELS)
+    return Reported(plan.temp_size_in_bytes, "static plan", SOURCE, "; ".join(remarks))

@@ -6,14 +6,16 @@ After Keras' guide "Writing a training loop from scratch in JAX".
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 import numpy as np
 
 from netdyno_worker.adapter import UnsupportedError
 from netdyno_worker.frameworks.jax import adapter as jax_adapter
+from netdyno_worker.frameworks.jax.memory import planned
 from netdyno_worker.frameworks.keras.trainer import Trainer as Base
 from netdyno_worker.frameworks.keras.trainer import without_autotuning
+from netdyno_worker.memory import Reported
 from netdyno_worker.protocol import Job
 
 # jax_default_matmul_precision; what it would be by itself lets XLA choose TF32.
@@ -99,20 +101,27 @@ class Trainer(Base):
     def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
         self._batch = tuple(self.jax.device_put(value, self.device) for value in (images, labels))
 
+    def program(self, phase: str) -> Tuple[Any, Tuple[Any, ...]]:
+        """The jitted function that ``phase`` calls, and what it is called with."""
+        if phase == "train_step":
+            return self._step, (self._trainable, self._moving, self._others, *self._batch)
+        function = self._forward if phase == "forward" else self._gradients_of
+        return function, (self._trainable, self._others, *self._batch)
+
     def forward(self) -> None:
-        self._loss, self._logits, self._others = self._forward(
-            self._trainable, self._others, *self._batch
-        )
+        function, arguments = self.program("forward")
+        self._loss, self._logits, self._others = function(*arguments)
 
     def forward_backward(self) -> None:
-        self._loss, self._others, self._gradients = self._gradients_of(
-            self._trainable, self._others, *self._batch
-        )
+        function, arguments = self.program("forward_backward")
+        self._loss, self._others, self._gradients = function(*arguments)
 
     def train_step(self) -> None:
-        self._loss, self._trainable, self._moving, self._others = self._step(
-            self._trainable, self._moving, self._others, *self._batch
-        )
+        function, arguments = self.program("train_step")
+        self._loss, self._trainable, self._moving, self._others = function(*arguments)
+
+    def reported_memory(self, phase: str, run: Callable[[], None]) -> Reported:
+        return planned(*self.program(phase), phase, self.job.device)
 
     def synchronize(self) -> None:
         # Everything that was started: the outputs of a call become ready one by one.

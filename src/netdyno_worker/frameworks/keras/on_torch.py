@@ -6,13 +6,15 @@ After Keras' guide "Writing a training loop from scratch in PyTorch".
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import numpy as np
 
 from netdyno_worker.adapter import UnsupportedError
 from netdyno_worker.frameworks.keras.trainer import Trainer as Base
 from netdyno_worker.frameworks.pytorch import adapter as pytorch
+from netdyno_worker.frameworks.pytorch.memory import report
+from netdyno_worker.memory import Reported
 from netdyno_worker.protocol import Job
 
 
@@ -51,6 +53,9 @@ class Trainer(Base):
 
     def _run(self, images: Any, labels: Any) -> Any:
         return self.built.judged(self.model(images, training=True), labels)
+
+    def reported_memory(self, phase: str, run: Callable[[], None]) -> Reported:
+        return report(self.torch, self.device, run)
 
     def forward(self) -> None:
         logits, loss = self._run(*self._batch)

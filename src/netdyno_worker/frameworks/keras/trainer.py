@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from typing import Any, ClassVar, Dict, List, Mapping, Optional
+from typing import Any, Callable, ClassVar, Dict, List, Mapping, Optional
 
 import numpy as np
 
 from netdyno_worker.adapter import LOSS_SCALE
+from netdyno_worker.memory import Reported
 from netdyno_worker.protocol import Job
 
 POLICIES = {
@@ -118,6 +119,10 @@ class Trainer(abc.ABC):
         return {
             name: tuple(to_numpy(one) for one in pair) for name, pair in self.built.running.items()
         }
+
+    def reported_memory(self, phase: str, run: Callable[[], None]) -> Reported:
+        """What the backend tells of ``phase``, which ``run`` runs; see memory.Memory."""
+        return Reported(None, "", "", "Keras over {} tells nothing".format(self.title))
 
     @abc.abstractmethod
     def versions(self) -> Dict[str, str]: ...

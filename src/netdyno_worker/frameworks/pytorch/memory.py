@@ -30,8 +30,13 @@ class Memory(Base):
         with self.adapter.torch.no_grad():  # type: ignore[attr-defined]
             super().run(phase)
 
+    def at_hand(self, phase: str) -> bool:
+        return phase != "forward" or self.job.mode == "eager"
+
     def reported(self, phase: str) -> Reported:
         adapter: Any = self.adapter
+        if adapter.graphs:
+            return Reported(None, "", "", "CUDA graphs keep their memory: a pass takes none")
         return report(adapter.torch, adapter.device, lambda: self.run(phase))
 
 
