@@ -102,3 +102,23 @@ def test_a_run_that_cannot_be_gone_on_with(
 def test_no_such_run() -> None:
     with pytest.raises(NetdynoError, match="nowhere does not exist"):
         called("--resume", "nowhere")
+
+
+def test_a_matrix_of_parts_is_gone_on_with_as_it_was(work: Path) -> None:
+    """An option wins over every part of it."""
+    (work / "matrix.toml").write_text(
+        "rounds = 1\nbatch_size = 1\n"
+        "[[matrix]]\nnetworks = 'conv_l5:size=4'\nframeworks = 'mxnet'\n"
+        "[[matrix]]\nnetworks = 'conv_l3:size=12'\nbatch_size = 2\n"
+    )
+    options = ["--frameworks", "null", "--threads", "1", "--out", "parts"]
+    assert called("matrix.toml", *options).return_value == 0
+    (last,) = (work / "parts" / "trials").glob("0002*")
+    last.unlink()
+    assert called("--resume", "parts").return_value == 0
+    run = read_run(work / "parts")
+    assert [(cell["network"], cell["batch_size"]) for cell in run.cells.values()] == [
+        ("conv_l5:size=4", 1),
+        ("conv_l3:size=12", 2),
+    ]
+    assert len(run.trials) == 2

@@ -55,6 +55,36 @@ def test_every_combination_once_in_the_order_asked() -> None:
     assert list(dict.fromkeys(cell.framework for cell in found)) == ["pytorch", "mxnet"]
 
 
+def test_parts_follow_each_other_and_share_what_they_leave_out() -> None:
+    found = cells(
+        frameworks=("null",),
+        batch_size=(1,),
+        matrix=(
+            {"batch_size": (2, 4)},
+            {"networks": ("conv_l4",)},
+            {"networks": ("conv_l4", "conv_l5"), "batch_size": (1, 2)},
+        ),
+    )
+    assert [(cell.network_spec, cell.batch_size) for cell in found] == [
+        ("conv_l5", 2),
+        ("conv_l5", 4),
+        ("conv_l4", 1),
+        ("conv_l4", 2),
+        ("conv_l5", 1),
+    ]
+
+
+def test_parts_with_two_networks_of_one_name(tmp_path: Path) -> None:
+    for folder, size in (("a", 4), ("b", 8)):
+        network = build(f"conv_l5:size={size}")
+        (tmp_path / folder).mkdir()
+        named = dataclasses.replace(network, name="mine")
+        (tmp_path / folder / "mine.json").write_text(json.dumps(named.to_json()))
+    parts = tuple({"networks": (str(tmp_path / name / "mine.json"),)} for name in ("a", "b"))
+    with pytest.raises(NetdynoError, match="different networks 'mine'"):
+        cells(frameworks=("null",), matrix=parts)
+
+
 def test_what_is_named_twice_is_measured_once() -> None:
     twice = cells(
         frameworks=("null", "null"),

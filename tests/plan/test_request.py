@@ -119,6 +119,32 @@ def test_a_file_sets_what_options_set(tmp_path: Path) -> None:
     assert Request(**fields).networks == Request().networks
 
 
+def test_a_file_puts_a_matrix_together(tmp_path: Path) -> None:
+    text = """
+        precision = ["fp32", "bf16"]
+        rounds = 2
+        [[matrix]]
+        networks = ["vgg_a", "mine.json"]
+        batch_size = 64
+        [[matrix]]
+        networks = "resnet50"
+        precision = "fp32"
+    """
+    request = Request(**read_request_file(request_file(tmp_path, text)))
+    first, second = request.parts()
+    assert first.networks == ("vgg_a", str(tmp_path / "mine.json"))
+    assert (first.batch_size, first.precision, first.rounds) == ((64,), ("fp32", "bf16"), 2)
+    assert (second.networks, second.batch_size) == (("resnet50",), Request().batch_size)
+    assert second.precision == ("fp32",)
+    data = json.loads(json.dumps(request.to_json()))
+    assert data["matrix"][0]["networks"] == ["vgg_a", "mine.json"]
+
+
+def test_a_part_is_held_to_what_the_whole_is() -> None:
+    with pytest.raises(NetdynoError, match="--batch-size 0: must be between"):
+        Request(matrix=({"batch_size": (0,)},))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -138,6 +164,11 @@ def test_a_file_sets_what_options_set(tmp_path: Path) -> None:
         ("budget = 600", ["budget must be a text in quotes"]),
         ("budget = '10 days'", ["budget: '10 days' is no duration"]),
         ("trial_timeout = '0s'", ["trial_timeout: '0s' is no duration"]),
+        ("[matrix]\nnetworks = 'vgg_a'", ["matrix must be tables", "[[matrix]]"]),
+        ("matrix = 3", ["matrix must be tables"]),
+        ("[[matrix]]\nbatchsize = 8", ["unknown key 'batchsize'", "did you mean batch_size"]),
+        ("[[matrix]]\nrounds = 8", ["unknown key 'rounds'"]),
+        ("[[matrix]]\nbatch_size = '8'", ["batch_size must be a whole number"]),
     ],
 )
 def test_wrong_files(tmp_path: Path, text: str, words: list[str]) -> None:

@@ -159,7 +159,13 @@ def _request(file: Path | None, axes: dict[str, Any]) -> Request:
     for key in ("budget", "trial_timeout"):
         if key in given:
             given[f"{key}_seconds"] = given.pop(key)
-    return dataclasses.replace(Request(), **{**(read_request_file(file) if file else {}), **given})
+    values = {**(read_request_file(file) if file else {}), **given}
+    # Options win over every part of a file's matrix, too.
+    values["matrix"] = tuple(
+        {axis: value for axis, value in part.items() if axis not in given}
+        for part in values.get("matrix", ())
+    )
+    return dataclasses.replace(Request(), **values)
 
 
 def _report(ended: Ended, as_json: bool, strict: bool) -> int:

@@ -36,13 +36,20 @@ def choices(request: Request) -> list[Choice]:
     Raises:
         NetdynoError: other modes are named beside it, or what ``cells`` raises.
     """
-    if BEST not in request.modes:
+    parts = request.parts()
+    searched = [part for part in parts if BEST in part.modes]
+    if not searched:
         return []
-    if len(set(request.modes)) > 1:
-        others = ", ".join(name for name in request.modes if name != BEST)
-        raise NetdynoError(f"--modes best searches all modes: leave {others} out")
-    defaults = cells(dataclasses.replace(request, modes=()))
-    return [Choice(cell, _candidates(cell, request)) for cell in defaults]
+    others = sorted({mode for part in parts for mode in part.modes} - {BEST})
+    if others or len(searched) < len(parts):
+        which = ", ".join(others) or "parts with default modes"
+        raise NetdynoError(f"--modes best searches all modes: leave {which} out")
+    found = {
+        default.key: Choice(default, _candidates(default, part))
+        for part in parts
+        for default in cells(dataclasses.replace(part, modes=()))
+    }
+    return list(found.values())
 
 
 def _candidates(cell: Cell, request: Request) -> tuple[Cell, ...]:

@@ -24,12 +24,26 @@ LAYOUTS = ("nchw", "nhwc")
 
 
 def cells(request: Request) -> list[Cell]:
-    """Every combination, in the order in which the axes were given.
+    """Every combination, in the order in which the axes were given, part by part, each once.
 
     Raises:
-        NetdynoError: an axis has a name that does not exist (with the nearest that do), or a
-            framework lacks what was asked of it.
+        NetdynoError: an axis has a name that does not exist (with the nearest that do), a
+            framework lacks what was asked of it, or two networks have one name.
     """
+    found: dict[str, Cell] = {}
+    hashes: dict[str, str] = {}
+    for part in request.parts():
+        for cell in _cells(part):
+            found.setdefault(cell.key, cell)
+            if hashes.setdefault(cell.network_spec, cell.network.hash) != cell.network.hash:
+                raise NetdynoError(
+                    f"two parts of the matrix name different networks '{cell.network_spec}': "
+                    "rename one of the files"
+                )
+    return list(found.values())
+
+
+def _cells(request: Request) -> list[Cell]:
     _check_names("precision", request.precision, PRECISIONS)
     _check_names("layout", request.layout, LAYOUTS)
     _check_names("host allocator", request.host_allocator, ALLOCATORS)

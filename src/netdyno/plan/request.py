@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 class Request:
     """The axes and limits of a run.
 
-    No frameworks, modes, threads or layouts mean the default of the matrix. ``target``: go on
+    No frameworks, modes, threads or layouts mean the default of the matrix. ``matrix``: parts that
+    the matrix is put together from, each with axes of its own in place of these. ``target``: go on
     until every ratio's interval is within ± this share (see stopping.py), ``rounds`` at most.
 
     Raises:
@@ -56,6 +57,7 @@ class Request:
     seed: int = 1
     budget_seconds: float | None = None
     trial_timeout_seconds: float = 600.0
+    matrix: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         for axis in ("networks", "batch_size", "device", "precision", "host_allocator", "autotune"):
@@ -76,6 +78,12 @@ class Request:
         if self.rounds is not None:
             _in_range("--rounds", self.rounds, FEWEST_ROUNDS if self.target else 1, MAX_ROUNDS)
         _in_range("--seed", self.seed, 0, 2**63 - 1)
+        self.parts()
+
+    def parts(self) -> list[Request]:
+        """One for each part of ``matrix``; without, this one."""
+        without = [dataclasses.replace(self, matrix=(), **part) for part in self.matrix]
+        return without or [self]
 
     @property
     def most_rounds(self) -> int:
@@ -84,9 +92,22 @@ class Request:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; of a network's file the name only, since a run folder may be shared."""
-        files = {spec: file_of(spec) for spec in self.networks}
-        networks = tuple(path.name if path else spec for spec, path in files.items())
-        return {**dataclasses.asdict(self), "networks": networks, "rounds": self.most_rounds}
+        matrix = [
+            {**part, "networks": _names(part["networks"])} if "networks" in part else part
+            for part in self.matrix
+        ]
+        return {
+            **dataclasses.asdict(self),
+            "networks": _names(self.networks),
+            "matrix": matrix,
+            "rounds": self.most_rounds,
+        }
+
+
+def _names(networks: Iterable[str]) -> tuple[str, ...]:
+    """Of a file its name only."""
+    files = {spec: file_of(spec) for spec in networks}
+    return tuple(path.name if path else spec for spec, path in files.items())
 
 
 def share(text: str) -> float:
@@ -118,7 +139,8 @@ def duration(text: str) -> float:
 def read_request_file(path: Path) -> dict[str, Any]:
     """The fields of ``Request`` that a TOML file sets.
 
-    Keys are those of the command line with underscores; a list or a single value does.
+    Keys are those of the command line with underscores; a list or a single value does. Tables
+    ``[[matrix]]`` hold axes.
 
     Raises:
         NetdynoError: the file cannot be read, is broken, or has an unknown key or a wrong type.
@@ -130,7 +152,20 @@ def read_request_file(path: Path) -> dict[str, Any]:
         raise NetdynoError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise NetdynoError(f"{path} is not valid TOML: {error}") from None
-    values = {_field(key): _value(path, key, value) for key, value in _known(path, data)}
+    tables = data.pop("matrix", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise NetdynoError(f"{path}: matrix must be tables: write [[matrix]] above each part")
+    values = _values(path, data, _FILE_KEYS)
+    if tables:
+        values["matrix"] = tuple(_values(path, table, _AXES) for table in tables)
+    return values
+
+
+def _values(path: Path, data: Mapping[str, Any], known: Mapping[str, type]) -> dict[str, Any]:
+    for key in data:
+        if key not in known:
+            raise NetdynoError(f"{path}: {unknown_name('key', key, known)}")
+    values = {_field(key): _value(path, key, value) for key, value in data.items()}
     if "networks" in values:
         # A network's file is named as seen from the file that names it.
         values["networks"] = tuple(
@@ -139,7 +174,7 @@ def read_request_file(path: Path) -> dict[str, Any]:
     return values
 
 
-_FILE_KEYS = {
+_AXES: dict[str, type] = {
     "frameworks": str,
     "modes": str,
     "networks": str,
@@ -150,6 +185,9 @@ _FILE_KEYS = {
     "layout": str,
     "host_allocator": str,
     "autotune": str,
+}
+_FILE_KEYS: dict[str, type] = {
+    **_AXES,
     "phases": str,
     "rounds": int,
     "seed": int,
@@ -160,13 +198,6 @@ _FILE_KEYS = {
 _SINGLE = {"rounds", "seed", "target", "budget", "trial_timeout"}
 # Texts that stand for a number.
 _READ = {"target": share, "budget": duration, "trial_timeout": duration}
-
-
-def _known(path: Path, data: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    for key in data:
-        if key not in _FILE_KEYS:
-            raise NetdynoError(f"{path}: {unknown_name('key', key, _FILE_KEYS)}")
-    return list(data.items())
 
 
 def _field(key: str) -> str:

@@ -42,10 +42,13 @@ def asked_again(run: Run) -> Request:
     data = run.data["request"]
     if not isinstance(data, dict) or not data.keys() <= fields:
         raise NetdynoError(f"{run.path}: what was asked cannot be read: start a new run")
-    values: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in data.items()
-    }
+    values = _with_tuples(data)
+    values["matrix"] = tuple(_with_tuples(part) for part in data.get("matrix", ()))
     return Request(**values)
+
+
+def _with_tuples(data: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in data.items()}
 
 
 def cells_of(run: Run) -> list[Cell]:
