@@ -28,12 +28,16 @@ class Fake(Verifier):
         super().__init__(HERE, Redactor({}))
         self.during = during
         self.asked: list[Cell] = []
+        self.computed: list[str] = []
         self.forgot: list[str] = []
 
     def verify(self, cell: Cell, environment: Environment) -> Verification:
         self.asked.append(cell)
         self.during(cell)
         return Verification(cell, (CheckResult(cell.network.name, cell.precision, "passed"),))
+
+    def references(self, network: Network) -> list[Callable[[], object]]:
+        return [lambda: self.computed.append(network.name)]
 
     def forget(self, network: Network) -> None:
         self.forgot.append(network.name)
@@ -47,7 +51,9 @@ def test_as_many_as_there_are_jobs_run_at_once(make_cell: MakeCell) -> None:
     meeting = threading.Barrier(3)
     cells = [make_cell(batch_size=size) for size in range(1, 7)]
     # Each waits until two others are there too: with fewer at once, the barrier breaks.
-    found = run(cells, Fake(lambda cell: meeting.wait(10)), jobs=3)
+    verifier = Fake(lambda cell: meeting.wait(10))
+    found = run(cells, verifier, jobs=3)
+    assert verifier.computed == ["tiny"]
     assert sorted(cell.key for cell in found) == sorted(cell.key for cell in cells)
 
 
@@ -61,6 +67,7 @@ def test_one_network_after_the_other_and_none_is_kept(make_cell: MakeCell) -> No
     run(cells, verifier, jobs=1)
     names = [cell.network.name for cell in verifier.asked]
     assert names == sorted(names, key=names.index)
+    assert verifier.computed == []
     assert verifier.forgot == list(dict.fromkeys(names))
     assert [cell.precision for cell in verifier.asked] == ["bf16", "fp32"] * 2
 

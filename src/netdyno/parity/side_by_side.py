@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from itertools import groupby
 
 from netdyno.environments import Environment
 from netdyno.host.cpu import cpu, memory_bytes
@@ -57,7 +58,12 @@ def side_by_side(
 
     pool = ThreadPoolExecutor(jobs)
     try:
-        futures = {pool.submit(verify, cell): cell for cell in order}
+        futures: dict[Future[Verification], Cell] = {}
+        for network, members in groupby(order, key=lambda cell: cell.network):
+            if jobs > 1:  # else the reference would only take the place of what waits for it
+                for compute in verifier.references(network):
+                    pool.submit(compute)
+            futures.update((pool.submit(verify, cell), cell) for cell in members)
         for future in as_completed(futures):
             cell = futures[future]
             left[cell.network.hash] -= 1

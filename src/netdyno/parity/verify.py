@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from netdyno.environments import Environment
 from netdyno.errors import NetdynoError
 from netdyno.frameworks import framework
+from netdyno.host.cpu import cpu
 from netdyno.networks import Network
 from netdyno.networks.graph import Dropout
 from netdyno.parity.compare import TensorResult, compare
@@ -134,8 +136,23 @@ class Verifier:
 
     def forget(self, network: Network) -> None:
         """Drop the references of ``network``, which may be gigabytes: no more of it will come."""
-        checks = [*checks_of(network), *checks_of(smaller(network))]
-        self._references.forget([_key(check) for check in checks])
+        self._references.forget(list(self._checks_with_references(network)))
+
+    def references(self, network: Network) -> list[Callable[[], object]]:
+        """What a verification of ``network`` will wait for: to be called beside it, in threads."""
+        checks = self._checks_with_references(network).values()
+        return [partial(self._expected, check) for check in checks]
+
+    def _checks_with_references(self, network: Network) -> dict[Hashable, Check]:
+        checks = self._asked([*checks_of(network), *checks_of(smaller(network))])
+        return {_key(check): check for check in checks}
+
+    def _asked(self, checks: Sequence[Check]) -> list[Check]:
+        more = self._input_gradient
+        return [
+            dataclasses.replace(check, input_gradient=check.input_gradient or more)
+            for check in checks
+        ]
 
     def verify(self, cell: Cell, environment: Environment) -> Verification:
         """Run all checks of ``cell``: its layers and itself, in its precision and in double."""
@@ -207,10 +224,7 @@ class Verifier:
     def _run_in(
         self, precision: str, cell: Cell, environment: Environment, asked: Sequence[Check]
     ) -> list[CheckResult]:
-        checks = [
-            dataclasses.replace(check, input_gradient=check.input_gradient or self._input_gradient)
-            for check in asked
-        ]
+        checks = self._asked(asked)
         subject = dataclasses.replace(cell, precision=precision, batch_size=BATCH_SIZE)
         computed = compute(subject, environment, checks, self._redact, self._stopped)
         known = framework(cell.framework).known_differences
@@ -293,8 +307,19 @@ def layer_checks(seed: int = 1) -> list[Check]:
 
 
 def reference_cell(network: Network) -> Cell:
+    # On a large host others run beside it; beyond a few threads its loops gain nothing.
+    threads = max(2, cpu().usable_cores // 4)
     return Cell(
-        "numpy", "plain", network.name, network, BATCH_SIZE, STRICT, "nchw", "cpu", 2, "system"
+        "numpy",
+        "plain",
+        network.name,
+        network,
+        BATCH_SIZE,
+        STRICT,
+        "nchw",
+        "cpu",
+        threads,
+        "system",
     )
 
 
