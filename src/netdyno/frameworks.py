@@ -23,6 +23,7 @@ class ModeSpec:
 
     ``devices``: those that it exists on; empty for all of the framework's.
     ``needs``: ``c++``, or ``clang`` on a CPU, of which it makes kernels at run time.
+    ``compiles_ahead``: what it compiles can be kept in a folder, and holds nothing that was timed.
     """
 
     name: str
@@ -30,6 +31,7 @@ class ModeSpec:
     devices: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     first_iteration_seconds: float = 0.0
+    compiles_ahead: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def _read(path: Path) -> FrameworkSpec:
                     tuple(mode.get("devices", ())),
                     tuple(mode.get("needs", ())),
                     float(mode.get("first_iteration_seconds", 0.0)),
+                    mode.get("compiles_ahead", False),
                 )
                 for name, mode in data["modes"].items()
             }

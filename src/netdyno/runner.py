@@ -6,6 +6,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 from netdyno.environments import Environment
@@ -57,7 +58,8 @@ class Runner:
 
     ``refused``: why a cell must not be measured, by its key. ``check_work``: ask each cell's first
     trial whether its timed blocks did their work. ``memory``: ask the first trial of a cell on a
-    GPU for its memory too, when all is timed. ``done``: trials, by cell key and round, that an
+    GPU for its memory too, when all is timed. ``compiled``: where cells find what was compiled
+    ahead, by key. ``done``: trials, by cell key and round, that an
     earlier part of this run has made.
     """
 
@@ -72,6 +74,7 @@ class Runner:
         refused: Mapping[str, str] = MappingProxyType({}),
         check_work: bool = True,
         memory: bool = False,
+        compiled: Mapping[str, Path] = MappingProxyType({}),
         done: Collection[tuple[str, int]] = (),
     ) -> None:
         self.request = request
@@ -82,6 +85,7 @@ class Runner:
         self.refused = refused
         self.check_work = check_work
         self.memory = memory
+        self.compiled = compiled
         self.done = done
         self.skipped: set[str] = set()
         self.start = time.monotonic()
@@ -92,6 +96,12 @@ class Runner:
         """Take ``cells`` for those to be measured."""
         self.cells = cells
         self.target = Target(cells, self.request.target) if self.request.target else None
+
+    def will_measure(self, cell: Cell) -> bool:
+        """Whether a trial of ``cell`` is to come, as far as is known before the first."""
+        rounds = range(1, self.request.most_rounds + 1)
+        left = any((cell.key, number) not in self.done for number in rounds)
+        return left and cell.key not in self.refused
 
     def run(self, progress: RunProgress) -> str:
         """Measure; returns how it ended: ``complete``, ``target`` (reached) or ``budget``.
@@ -158,6 +168,7 @@ class Runner:
                     phases=phases,
                     check_work=check_work,
                     memory_after=memory_after,
+                    compile_cache=self.compiled.get(cell.key),
                 ),
                 path,
                 timeout_seconds=self.request.trial_timeout_seconds,

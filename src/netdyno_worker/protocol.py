@@ -90,6 +90,8 @@ class Job(NamedTuple):
     measured: what the cell computes is written to files (see compute.py). With ``check_work`` the
     trial is asked, after its timed blocks, whether they did their work (see work.py). With
     ``memory`` nothing is timed: it is the memory of each phase that is measured (see memory.py).
+    ``compile_cache``: a folder in which what is compiled stays for other trials of the cell; with
+    ``compile_only`` that is all there is to do: each phase is run once.
     With ``memory_after`` what the framework tells of it is asked when all is timed.
     With ``plan`` nothing is run: the framework's own memory plan of each phase is read, by
     ``Planner`` of ``frameworks/<name>/plan.py``.
@@ -117,6 +119,8 @@ class Job(NamedTuple):
     autotune: bool = True
     plan: Optional[PlanRequest] = None
     limits: Sequence[str] = ()
+    compile_cache: Optional[str] = None
+    compile_only: bool = False
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Job":

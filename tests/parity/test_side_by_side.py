@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from netdyno.environments import Environment
 from netdyno.networks import Network
-from netdyno.parity import side_by_side as module
-from netdyno.parity.side_by_side import jobs_for, side_by_side
+from netdyno.parity.side_by_side import side_by_side
 from netdyno.parity.verify import CheckResult, Verification, Verifier
 from netdyno.plan.cell import Cell
 from netdyno.redact import Redactor
@@ -36,7 +36,7 @@ class Fake(Verifier):
         self.during(cell)
         return Verification(cell, (CheckResult(cell.network.name, cell.precision, "passed"),))
 
-    def references(self, network: Network) -> list[Callable[[], object]]:
+    def references(self, network: Network) -> list[Callable[[], Any]]:
         return [lambda: self.computed.append(network.name)]
 
     def forget(self, network: Network) -> None:
@@ -93,17 +93,3 @@ def test_who_stops_ends_what_is_under_way(make_cell: MakeCell) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert len(verifier.asked) <= 3  # those that had not begun never do
-
-
-def test_processors_are_not_shared_and_memory_counts(
-    make_cell: MakeCell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpu = make_cell(device="cuda:0")
-    monkeypatch.setattr(module, "memory_bytes", lambda: 128e9)
-    monkeypatch.setattr(module, "cpu", lambda: type("Cpu", (), {"usable_cores": 16}))
-    assert jobs_for([gpu, make_cell()]) == 1
-    assert jobs_for([gpu]) == 8
-    monkeypatch.setattr(module, "memory_bytes", lambda: 40e9)
-    assert jobs_for([gpu]) == 3
-    monkeypatch.setattr(module, "memory_bytes", lambda: 4e9)
-    assert jobs_for([gpu]) == 1

@@ -12,6 +12,7 @@ from types import FrameType
 
 from netdyno import environments
 from netdyno.cli.terminal import progress_console
+from netdyno.compile_ahead import compile_ahead, compiles_ahead
 from netdyno.environments.instruments import find_or_install
 from netdyno.errors import NetdynoError
 from netdyno.frameworks import framework
@@ -21,6 +22,7 @@ from netdyno.host.lock import measuring
 from netdyno.host.noise import look
 from netdyno.limits_runner import LimitsRunner, candidates, targets
 from netdyno.memory_runner import MemoryRunner
+from netdyno.outcome import Outcome
 from netdyno.plan.best import Choice
 from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
@@ -111,10 +113,12 @@ def measure(
     wait: bool = True,
     measures: Sequence[str] = ("time",),
     choices: Sequence[Choice] = (),
+    ahead: bool = False,
 ) -> Ended:
     """Verify and measure ``plan``; see ``bench``.
 
-    ``measures``: any of ``time``, ``memory`` and ``limits`` (of the devices).
+    ``measures``: any of ``time``, ``memory`` and ``limits`` (of the devices). ``ahead``: compile
+    what can be before the trials.
 
     ``choices``: of each, the fastest candidate is looked for first and measured as well; ``plan``
     holds their defaults.
@@ -145,9 +149,10 @@ def measure(
                 memory="memory" in measures,
                 done=resume.done if resume else (),
             )
-            if choices:
-                plan = _search(runner, choices, running.folder)
-            status = _run(runner, estimates)
+            with _compiled([*plan, *tried] if ahead else [], runner, running) as runner.compiled:
+                if choices:
+                    plan = _search(runner, choices, running.folder)
+                status = _run(runner, estimates)
         if "memory" in measures:
             measured = {t.cell for t in resume.memory_trials if t.ended} if resume else set()
             left = [
@@ -301,6 +306,32 @@ def _run(runner: Runner, estimates: Mapping[str, CellEstimate]) -> str:
     seconds = rounds * sum(estimates[cell.key].seconds for cell in runner.cells)
     with RunProgress(progress_console(), total, seconds) as progress:
         return runner.run(progress)
+
+
+@contextmanager
+def _compiled(
+    cells: Sequence[Cell], runner: Runner, running: Bench
+) -> Iterator[Mapping[str, Path]]:
+    """Compile those of ``cells`` that have trials to come; where their trials find it, by key."""
+    wanted = {
+        cell.key: cell
+        for cell in cells
+        if compiles_ahead(cell) and runner.will_measure(cell) and not lacking(cell)
+    }
+    if not wanted:
+        yield {}
+        return
+
+    def ended(cell: Cell, outcome: Outcome) -> None:
+        how = f"{outcome.seconds:.0f} s" if outcome.status == "ok" else outcome.reason
+        say(f"compiled ahead: {cell.framework} {cell.mode}, {cell.network_spec}: {how}")
+
+    say(f"compiling {len(wanted)} cells ahead …")
+    with compile_ahead(
+        list(wanted.values()), runner.request, running.environments, running.redact, ended
+    ) as found:
+        running.folder.compiled_ahead(found)
+        yield found
 
 
 def _run_memory(

@@ -70,6 +70,11 @@ Examples:
     is_flag=True,
     help="Leave out the devices' limits, which take some seconds to measure.",
 )
+@click.option(
+    "--compile-ahead",
+    is_flag=True,
+    help="On GPUs, compile PyTorch's cells several at once before the first trial.",
+)
 @click.option("--budget", type=Duration(), help="Start no trial that would end later than this.")
 @click.option("--trial-timeout", type=Duration(), help="End a trial after this. Default: 10m.")
 @click.option("--seed", type=int, help="Of weights, images and the order. Default: 1.")
@@ -92,6 +97,7 @@ def command(
     python: tuple[str, ...],
     memory: bool,
     no_limits: bool,
+    compile_ahead: bool,
     unverified: bool,
     strict: bool,
     wait: bool,
@@ -129,6 +135,7 @@ def command(
         wait=wait,
         measures=tuple(what for what, wanted in measures.items() if wanted),
         choices=found,
+        ahead=compile_ahead,
     )
     return _report(ended, as_json, strict)
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from netdyno import environments
+from netdyno.at_once import jobs_for
 from netdyno.cli.measure import redactor
 from netdyno.cli.options import (
     device_option,
@@ -25,7 +26,7 @@ from netdyno.cli.terminal import console, print_json, progress_console
 from netdyno.frameworks import framework
 from netdyno.host.lock import measuring
 from netdyno.parity.certificate import CertificateStore
-from netdyno.parity.side_by_side import jobs_for, side_by_side
+from netdyno.parity.side_by_side import side_by_side
 from netdyno.parity.verify import Verification, Verifier
 from netdyno.plan.cell import Cell
 from netdyno.plan.matrix import cells

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from netdyno.at_once import jobs_for
 from netdyno.environments import Environment
 from netdyno.frameworks import framework
 from netdyno.parity.certificate import Certificate, CertificateStore
-from netdyno.parity.side_by_side import jobs_for, side_by_side
+from netdyno.parity.side_by_side import side_by_side
 from netdyno.parity.verify import Verifier
 from netdyno.plan.cell import Cell
 from netdyno.store.run_folder import now

@@ -4,32 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from functools import partial
 from itertools import groupby
 
+from netdyno.at_once import at_once
 from netdyno.environments import Environment
-from netdyno.host.cpu import cpu, memory_bytes
 from netdyno.parity.verify import Verification, Verifier
 from netdyno.plan.cell import Cell
 
-__all__ = ["jobs_for", "side_by_side"]
-
-# A worker starts Python, compiles, and waits for the GPU: most of it on one core.
-CORES = 2
-# Of the host, for gradients and updates of some 140 million parameters and what they are held
-# against.
-JOB_BYTES = 12e9
-MOST = 8
-
-
-def jobs_for(cells: Sequence[Cell]) -> int:
-    """How many of ``cells`` to verify at once on this host.
-
-    One at a time on a processor, where each uses all cores.
-    """
-    if any(cell.device == "cpu" for cell in cells):
-        return 1
-    return max(1, min(MOST, cpu().usable_cores // CORES, int(memory_bytes() // JOB_BYTES)))
+__all__ = ["side_by_side"]
 
 
 def side_by_side(
@@ -56,22 +39,13 @@ def side_by_side(
         started(cell)
         return verifier.verify(cell, environments[cell.framework])
 
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        futures: dict[Future[Verification], Cell] = {}
-        for network, members in groupby(order, key=lambda cell: cell.network):
-            if jobs > 1:  # else the reference would only take the place of what waits for it
-                for compute in verifier.references(network):
-                    pool.submit(compute)
-            futures.update((pool.submit(verify, cell), cell) for cell in members)
-        for future in as_completed(futures):
-            cell = futures[future]
-            left[cell.network.hash] -= 1
-            if not left[cell.network.hash]:
-                verifier.forget(cell.network)
-            yield cell, future.result()
-    except BaseException:
-        verifier.stop()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+    tasks: list[tuple[Cell | None, Callable[[], Verification]]] = []
+    for network, members in groupby(order, key=lambda cell: cell.network):
+        if jobs > 1:  # else the reference would only take the place of what waits for it
+            tasks += [(None, compute) for compute in verifier.references(network)]
+        tasks += [(cell, partial(verify, cell)) for cell in members]
+    for cell, verification in at_once(tasks, jobs, verifier.stop):
+        left[cell.network.hash] -= 1
+        if not left[cell.network.hash]:
+            verifier.forget(cell.network)
+        yield cell, verification

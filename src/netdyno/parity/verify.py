@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from netdyno.environments import Environment
 from netdyno.errors import NetdynoError
@@ -138,7 +138,7 @@ class Verifier:
         """Drop the references of ``network``, which may be gigabytes: no more of it will come."""
         self._references.forget(list(self._checks_with_references(network)))
 
-    def references(self, network: Network) -> list[Callable[[], object]]:
+    def references(self, network: Network) -> list[Callable[[], Any]]:
         """What a verification of ``network`` will wait for: to be called beside it, in threads."""
         checks = self._checks_with_references(network).values()
         return [partial(self._expected, check) for check in checks]

@@ -42,6 +42,8 @@ def job(
     phases: Sequence[str] = PHASES,
     check_work: bool = False,
     memory_after: bool = False,
+    compile_cache: Path | None = None,
+    compile_only: bool = False,
 ) -> dict[str, Any]:
     """What the worker is told: see netdyno_worker/protocol.py."""
     return {
@@ -61,6 +63,8 @@ def job(
         "sampling": vars(SAMPLING if cell.device == "cpu" else ON_GPU),
         "check_work": check_work,
         "memory_after": memory_after,
+        "compile_cache": str(compile_cache) if compile_cache else None,
+        "compile_only": compile_only,
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,11 @@ class RunFolder:
         """Keep what ``--modes best`` tried for one framework and network: seconds by cell key."""
         found = {"default": default.key, "best": best, "seconds": dict(tried)}
         self.data.setdefault("search", []).append(found)
+        self._write()
+
+    def compiled_ahead(self, keys: Iterable[str]) -> None:
+        """Keep which cells' first iterations load what was compiled before, beside others."""
+        self.data["compiled_ahead"] = sorted({*self.data.get("compiled_ahead", ()), *keys})
         self._write()
 
     def search_begins(self, **how: Any) -> None:

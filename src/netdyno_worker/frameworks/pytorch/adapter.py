@@ -17,9 +17,10 @@ from netdyno_worker.protocol import Job
 class Adapter(Base):
     @classmethod
     def prepare(cls, job: Job) -> None:
-        if job.scratch:
-            # A fresh cache: the first iteration compiles in every trial, and says what that costs.
-            os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(job.scratch, "inductor")
+        # A fresh cache: the first iteration compiles in every trial, and says what that costs.
+        cache = job.compile_cache or (job.scratch and os.path.join(job.scratch, "inductor"))
+        if cache:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
 
     def __init__(self, job: Job) -> None:
         import torch
@@ -57,6 +58,10 @@ class Adapter(Base):
         self.graphs = job.mode == "graphs"
         self._call = self.module
         if job.mode != "eager":
+            if job.compile_cache:
+                # What was compiled ahead was not alone on the GPU: its kernels' variants are timed
+                # anew in each trial.
+                torch._inductor.config.autotune_local_cache = False
             how = "reduce-overhead" if self.graphs else "default"
             self._call = torch.compile(self.module, mode=how)
 

@@ -1,0 +1,56 @@
+"""Several workers at once, for what is not timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from typing import TypeVar
+
+from netdyno.host.cpu import cpu, memory_bytes
+from netdyno.plan.cell import Cell
+
+__all__ = ["at_once", "jobs_for"]
+
+T = TypeVar("T")
+
+# A worker starts Python, compiles, and waits for the GPU: most of it on one core.
+CORES = 2
+# Of the host, for gradients and updates of some 140 million parameters and what they are held
+# against.
+JOB_BYTES = 12e9
+MOST = 8
+
+
+def jobs_for(cells: Sequence[Cell]) -> int:
+    """How many of ``cells`` may run at once on this host while nothing is timed.
+
+    One on a processor, where each uses all cores.
+    """
+    if any(cell.device == "cpu" for cell in cells):
+        return 1
+    return max(1, min(MOST, cpu().usable_cores // CORES, int(memory_bytes() // JOB_BYTES)))
+
+
+def at_once(
+    tasks: Iterable[tuple[Cell | None, Callable[[], T]]], jobs: int, stop: Callable[[], None]
+) -> Iterator[tuple[Cell, T]]:
+    """Run ``tasks`` in their order, ``jobs`` at a time; each cell's result as it is there.
+
+    Tasks without a cell are for the sake of others: nothing is told of them, not even an error.
+    ``stop`` must end what is under way: it is called when the caller stops, is interrupted, or a
+    task raises, which is raised here.
+    """
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures: dict[Future[T], Cell] = {}
+        for cell, task in tasks:
+            future = pool.submit(task)
+            if cell is not None:
+                futures[future] = cell
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except BaseException:
+        stop()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,79 @@
+"""What takes minutes to compile on one core is compiled for several cells at once, before trials.
+
+Only modes whose compiler times nothing as it works: what is chosen by the clock, such as the
+algorithms of convolutions, is chosen in each trial, which is alone on the device.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from netdyno.at_once import at_once, jobs_for
+from netdyno.environments import Environment
+from netdyno.frameworks import framework
+from netdyno.outcome import Outcome
+from netdyno.plan.cell import Cell
+from netdyno.plan.job import job
+from netdyno.plan.request import Request
+from netdyno.redact import Redactor
+from netdyno.session import run_trial
+
+__all__ = ["compile_ahead", "compiles_ahead"]
+
+
+def compiles_ahead(cell: Cell) -> bool:
+    """Whether ``cell`` runs in a mode that can be compiled before its trials."""
+    return framework(cell.framework).mode(cell.mode).compiles_ahead
+
+
+@contextmanager
+def compile_ahead(
+    cells: Sequence[Cell],
+    request: Request,
+    environments: Mapping[str, Environment],
+    redact: Redactor,
+    ended: Callable[[Cell, Outcome], None] = lambda cell, outcome: None,
+) -> Iterator[dict[str, Path]]:
+    """Compile ``cells`` side by side; where each one's trials find it, until the end of the block.
+
+    A cell that fails here has no folder: its trials compile, and say why they fail.
+    """
+    with tempfile.TemporaryDirectory(prefix="netdyno-compiled-") as parent:
+        folders = {cell.key: Path(parent) / str(index) for index, cell in enumerate(cells)}
+        found: dict[str, Path] = {}
+        for cell, outcome in _compiled(cells, request, environments, redact, folders):
+            if outcome.status == "ok":
+                found[cell.key] = folders[cell.key]
+            ended(cell, outcome)
+        yield found
+
+
+def _compiled(
+    cells: Sequence[Cell],
+    request: Request,
+    environments: Mapping[str, Environment],
+    redact: Redactor,
+    folders: Mapping[str, Path],
+) -> Iterator[tuple[Cell, Outcome]]:
+    stopped = threading.Event()
+
+    def run(cell: Cell) -> Outcome:
+        folder = folders[cell.key]
+        folder.mkdir()
+        return run_trial(
+            cell,
+            environments[cell.framework],
+            job(cell, request.seed, phases=request.phases, compile_cache=folder, compile_only=True),
+            folder.with_suffix(".jsonl"),
+            timeout_seconds=request.trial_timeout_seconds,
+            redact=redact,
+            stopped=stopped,
+        )
+
+    tasks = [(cell, partial(run, cell)) for cell in cells]
+    yield from at_once(tasks, jobs_for(cells), stopped.set)
