@@ -65,7 +65,7 @@ def fill(net, images, labels, parameters):
             blob.data[...] = next(values)
 
 
-def make(mode, images, labels, parameters):
+def make(job, images, labels, parameters):
     """``run(iterations) -> (seconds, loss)``, from NumPy arrays in the neutral layout."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "net.prototxt")
@@ -84,12 +84,12 @@ def make(mode, images, labels, parameters):
     return run
 
 
-def make_train_step(mode, images, labels, parameters, hyperparameters):
-    """The same for train steps; hyperparameters are learning rate, momentum and weight decay."""
+def make_train_step(job, images, labels, parameters):
+    """The same for train steps."""
     with tempfile.TemporaryDirectory() as folder:
         net, path = Path(folder, "net.prototxt"), Path(folder, "solver.prototxt")
         net.write_text(NET.format(batch=len(images)))
-        path.write_text(SOLVER.format(*hyperparameters, net=net))
+        path.write_text(SOLVER.format(*job.hyperparameters, net=net))
         solver = caffe.SGDSolver(str(path))
     fill(solver.net, images, labels, parameters)
 

@@ -35,10 +35,10 @@ class AlexNet(gluon.HybridBlock):
         return self.output(self.features(x))
 
 
-def make(mode, images, labels, parameters):
+def make(job, images, labels, parameters):
     """``run(iterations) -> (seconds, loss)``, from NumPy arrays in the neutral layout."""
     images, labels = mx.nd.array(images), mx.nd.array(labels)
-    return (_symbol if mode == "symbol" else _hybrid)(images, labels, parameters)
+    return (_symbol if job.mode == "symbol" else _hybrid)(images, labels, parameters)
 
 
 def _hybrid(images, labels, parameters):

@@ -1,5 +1,6 @@
-"""AlexNet (one weird trick) the way PyTorch's documentation and torchvision write it."""
+"""The networks the way PyTorch's documentation and torchvision write them."""
 
+import contextlib
 import time
 
 import torch
@@ -8,6 +9,8 @@ from torch import nn
 
 
 class AlexNet(nn.Module):
+    """One weird trick."""
+
     def __init__(self, classes=1000):
         super().__init__()
         self.features = nn.Sequential(
@@ -25,13 +28,7 @@ class AlexNet(nn.Module):
             nn.ReLU(inplace=True),
             nn.MaxPool2d(kernel_size=3, stride=2),
         )
-        self.classifier = nn.Sequential(
-            nn.Linear(256 * 6 * 6, 4096),
-            nn.ReLU(inplace=True),
-            nn.Linear(4096, 4096),
-            nn.ReLU(inplace=True),
-            nn.Linear(4096, classes),
-        )
+        self.classifier = classifier(256 * 6 * 6, classes)
 
     def forward(self, x):
         x = self.features(x)
@@ -39,22 +36,79 @@ class AlexNet(nn.Module):
         return self.classifier(x)
 
 
-def make(mode, images, labels, parameters):
+class VGG(nn.Module):
+    """Configuration A."""
+
+    def __init__(self, classes=1000):
+        super().__init__()
+        layers = []
+        channels = 3
+        for v in [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"]:
+            if v == "M":
+                layers += [nn.MaxPool2d(kernel_size=2, stride=2)]
+            else:
+                layers += [nn.Conv2d(channels, v, kernel_size=3, padding=1), nn.ReLU(inplace=True)]
+                channels = v
+        self.features = nn.Sequential(*layers)
+        self.classifier = classifier(512 * 7 * 7, classes)
+
+    def forward(self, x):
+        x = self.features(x)
+        x = torch.flatten(x, 1)
+        return self.classifier(x)
+
+
+def classifier(features, classes):
+    return nn.Sequential(
+        nn.Linear(features, 4096),
+        nn.ReLU(inplace=True),
+        nn.Linear(4096, 4096),
+        nn.ReLU(inplace=True),
+        nn.Linear(4096, classes),
+    )
+
+
+MODELS = {"alexnet_owt": AlexNet, "vgg_a": VGG}
+
+
+def make(job, images, labels, parameters):
     """``run(iterations) -> (seconds, loss)``, from NumPy arrays in the neutral layout."""
-    model = AlexNet().train()
+    device = torch.device(job.device)
+    # netdyno's adapter has set the same: these are the process's.
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = job.precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = job.precision == "tf32"
+    memory_format = torch.channels_last if job.layout == "nhwc" else torch.contiguous_format
+    model = MODELS[job.network.name]().train()
     with torch.no_grad():
         for parameter, value in zip(model.parameters(), parameters):
             parameter.copy_(torch.from_numpy(value))
-    if mode == "compile":
+    model = model.to(device, memory_format=memory_format)
+    graphs = job.mode == "graphs"
+    if graphs:
+        model = torch.compile(model, mode="reduce-overhead")
+    elif job.mode == "compile":
         model = torch.compile(model)
-    images, labels = torch.from_numpy(images), torch.from_numpy(labels).long()
+    images = torch.from_numpy(images).to(device, memory_format=memory_format)
+    labels = torch.from_numpy(labels).long().to(device)
+
+    def precision():
+        if job.precision == "bf16":
+            return torch.autocast(device.type, torch.bfloat16)
+        return contextlib.nullcontext()
 
     def run(iterations):
         start = time.perf_counter()
         for _ in range(iterations):
-            model.zero_grad()
-            loss = F.cross_entropy(model(images), labels)
+            if graphs:
+                # Once somebody in a process marks steps, as netdyno's adapter does, all must.
+                torch.compiler.cudagraph_mark_step_begin()
+            model.zero_grad(set_to_none=True)
+            with precision():
+                loss = F.cross_entropy(model(images), labels)
             loss.backward()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
         return time.perf_counter() - start, loss.item()
 
     return run

@@ -40,14 +40,14 @@ def inward(value):
     return value.T
 
 
-def make(mode, images, labels, parameters):
+def make(job, images, labels, parameters):
     """``run(iterations) -> (seconds, loss)``, from NumPy arrays in the neutral layout."""
     model = alexnet()
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.set_weights([inward(value) for value in parameters])
     images, labels = tf.constant(images.transpose(0, 2, 3, 1)), tf.constant(labels)
 
-    @tf.function(jit_compile=mode == "xla")
+    @tf.function(jit_compile=job.mode == "xla")
     def step(x, y):
         with tf.GradientTape() as tape:
             loss = loss_of(y, model(x, training=True))

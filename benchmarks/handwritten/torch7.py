@@ -15,14 +15,14 @@ from netdyno_worker.protocol import HYPERPARAMETERS
 SCRIPT = Path(__file__).with_suffix(".lua")
 
 
-def make(mode, images, labels, parameters):
+def make(job, images, labels, parameters):
     """``run(iterations) -> (seconds, loss)``, from NumPy arrays in the neutral layout."""
     return _start("forward_backward", images, labels, parameters, HYPERPARAMETERS)
 
 
-def make_train_step(mode, images, labels, parameters, hyperparameters):
-    """The same for train steps; hyperparameters are learning rate, momentum and weight decay."""
-    return _start("train_step", images, labels, parameters, hyperparameters)
+def make_train_step(job, images, labels, parameters):
+    """The same for train steps."""
+    return _start("train_step", images, labels, parameters, job.hyperparameters)
 
 
 def _start(phase, images, labels, parameters, hyperparameters):
