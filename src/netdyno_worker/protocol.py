@@ -94,6 +94,8 @@ class Job(NamedTuple):
     ``Planner`` of ``frameworks/<name>/plan.py``.
     With ``limits``, precisions, it is not the network that is measured but what the device can do
     at most (see limits.py).
+    With ``turns`` it is started ahead of its turn, and waits for lines on standard input (see
+    turns.py).
     """
 
     framework: str
@@ -115,6 +117,7 @@ class Job(NamedTuple):
     autotune: bool = True
     plan: Optional[PlanRequest] = None
     limits: Sequence[str] = ()
+    turns: bool = False
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Job":
@@ -169,6 +172,15 @@ class Events:
     def emit(self, event: str, **fields: Any) -> None:
         line = json.dumps({"event": event, **fields}, allow_nan=False, separators=(",", ":"))
         self._file.write(line + "\n")
+        self._file.flush()
+
+    def move(self, path: str) -> None:
+        """Append to ``path`` what was emitted so far, and from now on."""
+        with open(self._file.name, encoding="utf-8") as file:
+            so_far = file.read()
+        self._file.close()
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - to the end of the process
+        self._file.write(so_far)
         self._file.flush()
 
 

@@ -11,13 +11,14 @@ import resource
 import signal
 import sys
 import traceback
-from typing import Any, Callable, Dict, Mapping, Optional, Type
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type
 
 from netdyno_worker import clock, device, libraries, limits, loop
 from netdyno_worker.adapter import Adapter, UnsupportedError
 from netdyno_worker.machine import Machine
 from netdyno_worker.nvml import Gpu
 from netdyno_worker.protocol import Check, Events, Job, finite, is_out_of_memory
+from netdyno_worker.turns import Dismissed, Turns
 
 # Environment variables that change what frameworks and their libraries do.
 TELLING = (
@@ -44,13 +45,18 @@ TELLING = (
 
 
 def main(job_path: str, events_path: str) -> int:
-    """Run the job of a file; 0 if it was measured, 1 if it failed and the events say why."""
+    """Run the job of a file; 0 if it was measured, 1 if it failed and the events say why.
+
+    Also 0 if it was dismissed ahead of its turn.
+    """
     _die_with_parent()
     job = Job.read(job_path)
     with open(events_path, "a", encoding="utf-8") as file:
         events = Events(file)
         try:
-            run(job, events)
+            run(job, events, Turns.on_stdin(events) if job.turns else None)
+        except Dismissed:
+            return 0
         except BaseException as error:  # the reason must reach the events whatever it is
             traceback.print_exc()
             events.emit("failed", status=_status(error), reason=_reason(error))
@@ -62,17 +68,30 @@ def adapter_class(framework: str) -> Type[Adapter]:
     return importlib.import_module("netdyno_worker.frameworks.{}.adapter".format(framework)).Adapter
 
 
-def run(job: Job, events: Events) -> None:
-    """Measure one cell. Raises what the framework raises; events so far stay written."""
+def run(job: Job, events: Events, turns: Optional[Turns] = None) -> None:
+    """Measure one cell. Raises what the framework raises; events so far stay written.
+
+    ``turns``: of a trial that is timed and was started ahead; until it has the turn, it does what
+    needs no device.
+    """
     events.emit("started")
     start = clock.now()
     given = dict(os.environ)
-    gpu = Gpu(job.device)
-    machine = Machine(gpu=gpu)
+    gpu = None if turns else Gpu(job.device)
     cls = adapter_class(job.framework)
     _prepare(cls, job)
-    from netdyno_worker import memory, weights, work  # NumPy: not before prepare()
+    from netdyno_worker import memory  # NumPy: not before prepare()
 
+    drawn = None
+    if turns:
+        cls.imports(job)
+        begun = clock.now()
+        drawn = _draw(job)
+        dict(drawn[0])  # each is drawn when it is asked for
+        turns.wait_for_turn()
+        start += clock.now() - begun  # neither drawing nor waiting is building
+        gpu = Gpu(job.device)
+    machine = Machine(gpu=gpu)
     if job.checks:
         for check in job.checks:
             events.emit("check", name=check.name, **_compute(cls, check, job))
@@ -89,8 +108,7 @@ def run(job: Job, events: Events) -> None:
         events.emit("fingerprint", **fingerprint(adapter, job.device, given))
         events.emit("finished")
         return
-    start_from = weights.Parameters(job.network, job.seed)
-    batch = weights.batch(job.network, job.batch_size, job.seed)
+    start_from, batch = drawn or _draw(job)
     adapter.load(start_from)
     adapter.set_batch(*batch)
     if job.memory:
@@ -98,14 +116,12 @@ def run(job: Job, events: Events) -> None:
         events.emit("fingerprint", **fingerprint(adapter, job.device, given))
         events.emit("finished")
         return
+    gate = turns.wait_for_quiet if turns else None
     for phase in job.phases:
-        _measure_phase(phase, adapter, job, events, _Restart(adapter, start_from), machine)
-        if job.check_work and phase == "forward_backward":
-            other = weights.batch(job.network, job.batch_size, job.seed + 1)
-            repeatable = all(layer.kind != "Dropout" for layer in job.network.layers)
-            work.check_gradients(adapter, batch, other, repeatable)
-        elif job.check_work and phase == "train_step":
-            work.check_update(adapter, start_from)
+        _measure_phase(phase, adapter, job, events, _Restart(adapter, start_from), machine, gate)
+        gate = None  # once quiet, it stays quiet: no other worker is started
+        if job.check_work:
+            _check_work(phase, adapter, job, start_from, batch)
     loss = adapter.loss()
     # Asked last: some thread pools exist only after the first iteration.
     events.emit("fingerprint", **fingerprint(adapter, job.device, given))
@@ -186,6 +202,14 @@ class _Restart:
         self.steps += iterations
 
 
+def _draw(job: Job) -> Tuple[Mapping[str, Any], Tuple[Any, Any]]:
+    """Parameters and the batch, on the host."""
+    from netdyno_worker import weights
+
+    batch = weights.batch(job.network, job.batch_size, job.seed)
+    return weights.Parameters(job.network, job.seed), batch
+
+
 def _prepare(cls: Type[Adapter], job: Job) -> None:
     """Before the framework is imported."""
     cls.prepare(job)
@@ -220,7 +244,9 @@ def _measure_phase(
     events: Events,
     restart: _Restart,
     machine: Machine,
+    gate: Optional[Callable[[], None]] = None,
 ) -> None:
+    """``gate``: waits behind the first iteration until nothing else disturbs."""
     step: Callable[[], None] = getattr(adapter, phase)
     how: Dict[str, Any] = {
         "process_id": adapter.process_id,
@@ -232,8 +258,23 @@ def _measure_phase(
     blocks = loop.measure(step, adapter.synchronize, job.sampling, **how)
     for index, block in enumerate(blocks):
         events.emit("block", phase=phase, index=index, **block.fields())
+        if gate and block.kind == "first":
+            gate()
     # Here, when the clock is still that of the work.
     events.emit("machine", phase=phase, **machine.facts())
+
+
+def _check_work(
+    phase: str, adapter: Adapter, job: Job, start_from: Mapping[str, Any], batch: Tuple[Any, Any]
+) -> None:
+    from netdyno_worker import weights, work
+
+    if phase == "forward_backward":
+        other = weights.batch(job.network, job.batch_size, job.seed + 1)
+        repeatable = all(layer.kind != "Dropout" for layer in job.network.layers)
+        work.check_gradients(adapter, batch, other, repeatable)
+    elif phase == "train_step":
+        work.check_update(adapter, start_from)
 
 
 def _status(error: BaseException) -> str:

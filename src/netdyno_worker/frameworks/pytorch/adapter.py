@@ -21,6 +21,14 @@ class Adapter(Base):
             # A fresh cache: the first iteration compiles in every trial, and says what that costs.
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(job.scratch, "inductor")
 
+    @classmethod
+    def imports(cls, job: Job) -> None:
+        # What the first optimizer and torch.compile import. The backend of torch.compile is left
+        # to __init__: with Triton it starts processes that compile.
+        import torch._dynamo  # noqa: F401
+
+        from netdyno_worker.frameworks.pytorch import module  # noqa: F401
+
     def __init__(self, job: Job) -> None:
         import torch
 
