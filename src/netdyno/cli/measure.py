@@ -33,6 +33,7 @@ from netdyno.runner import Runner, lacking
 from netdyno.settings import Settings
 from netdyno.store.run import Run
 from netdyno.store.run_folder import RunFolder, refuse_existing
+from netdyno.turns import worthwhile
 
 __all__ = ["Bench", "Ended", "bench", "measure", "memory_runner", "redactor", "say", "verify"]
 
@@ -109,10 +110,14 @@ def measure(
     resume: Run | None = None,
     unverified: bool = False,
     wait: bool = True,
+    prepare_ahead: bool = True,
     measures: Sequence[str] = ("time",),
     choices: Sequence[Choice] = (),
 ) -> Ended:
     """Verify and measure ``plan``; see ``bench``.
+
+    ``prepare_ahead``: prepare a trial while the one before it is set up, where that disturbs
+    nothing (see turns.py).
 
     ``measures``: any of ``time``, ``memory`` and ``limits`` (of the devices).
 
@@ -143,6 +148,7 @@ def measure(
                 running.refused,
                 check_work=not unverified,
                 done=resume.done if resume else (),
+                ahead=worthwhile if prepare_ahead else lambda cell, following: False,
             )
             if choices:
                 plan = _search(runner, choices, running.folder)
