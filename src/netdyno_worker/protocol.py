@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, TextIO
 
 from netdyno_worker.network import Network
@@ -178,10 +179,10 @@ class Events:
         """Append to ``path`` what was emitted so far, and from now on."""
         with open(self._file.name, encoding="utf-8") as file:
             so_far = file.read()
-        self._file.close()
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - to the end of the process
-        self._file.write(so_far)
-        self._file.flush()
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(so_far)
+            file.flush()
+            os.dup2(file.fileno(), self._file.fileno(), inheritable=False)
 
 
 def finite(value: float) -> Optional[float]:
