@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,13 +18,14 @@ from netdyno.plan.budget import Budget
 from netdyno.plan.cell import Cell
 from netdyno.plan.job import job
 from netdyno.plan.request import PRIMARY_PHASE, Request
-from netdyno.plan.rounds import rounds
+from netdyno.plan.rounds import round_order, rounds
 from netdyno.plan.stopping import Target
 from netdyno.redact import Redactor
 from netdyno.report.progress import RunProgress
-from netdyno.session import run_trial
+from netdyno.session import Task, run_trial
 from netdyno.store.run_folder import RunFolder
 from netdyno.store.trial import Trial, read_trial
+from netdyno.turns import Turns
 
 __all__ = ["Runner", "asked_after", "lacking"]
 
@@ -59,8 +60,9 @@ class Runner:
     ``refused``: why a cell must not be measured, by its key. ``check_work``: ask each cell's first
     trial whether its timed blocks did their work. ``memory``: ask the first trial of a cell on a
     GPU for its memory too, when all is timed. ``compiled``: where cells find what was compiled
-    ahead, by key. ``done``: trials, by cell key and round, that an
-    earlier part of this run has made.
+    ahead, by key. ``done``: trials, by cell key and round, that an earlier part of this run has
+    made. ``ahead``: whether the trial of a cell may be followed by one of another that is prepared
+    meanwhile (see turns.py).
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Runner:
         memory: bool = False,
         compiled: Mapping[str, Path] = MappingProxyType({}),
         done: Collection[tuple[str, int]] = (),
+        ahead: Callable[[Cell, Cell], bool] = lambda cell, following: False,
     ) -> None:
         self.request = request
         self.environments = environments
@@ -87,6 +90,8 @@ class Runner:
         self.memory = memory
         self.compiled = compiled
         self.done = done
+        self.ahead = ahead
+        self.turns = Turns()
         self.skipped: set[str] = set()
         self.start = time.monotonic()
         self.bad_rounds: Counter[str] = Counter()
@@ -108,6 +113,12 @@ class Runner:
 
         On KeyboardInterrupt the trial under way is recorded as interrupted before it is raised.
         """
+        try:
+            return self._run(progress)
+        finally:
+            self.turns.end()
+
+    def _run(self, progress: RunProgress) -> str:
         self.start = time.monotonic()
         ended_by = "complete"
         for number, order in rounds(self.cells, self.request.most_rounds, self.request.seed):
@@ -122,7 +133,8 @@ class Runner:
                         return ended_by
                     continue
                 progress.trial_started(cell, number, *self._left(number, left[index:]))
-                outcome = self._trial(cell, number, progress)
+                following = self._following(cell, number, left[index + 1 :])
+                outcome = self._trial(cell, number, progress, following)
                 if outcome.status != "skipped":
                     self.budget.record(cell, outcome.seconds)
                 self._give_up(cell, outcome)
@@ -133,9 +145,51 @@ class Runner:
                 return "target"
         return ended_by
 
-    def _trial(self, cell: Cell, number: int, progress: RunProgress) -> Outcome:
+    def _following(self, cell: Cell, number: int, rest: Sequence[Cell]) -> Task | None:
+        """What is likely to be measured after ``cell``: of the rest of this round, or of the next.
+
+        None if it should not be prepared. A wrong guess costs nothing but its preparation.
+        """
+        likely = [(other, number) for other in rest]
+        if number < self.request.most_rounds:
+            coming = round_order(self.cells, number + 1, self.request.seed)
+            likely += [(other, number + 1) for other in coming if self._wanted(other)]
+        then = time.monotonic() - self.start + self.budget.expected_seconds(cell)
+        for other, its_number in likely:
+            done = (other.key, its_number) in self.done
+            if not done and not self._why_not(other) and self.budget.allows(other, then):
+                task = self._task(other, its_number, self.request.phases)
+                return task if self.ahead(cell, other) else None
+        return None
+
+    def _why_not(self, cell: Cell) -> str:
+        """Why ``cell`` must not be measured; empty if it may."""
+        return self.refused.get(cell.key) or lacking(cell)
+
+    def _task(self, cell: Cell, number: int, phases: Sequence[str]) -> Task:
+        # Once for each cell is enough: it costs two iterations, and some passes.
+        first = number == 1
+        told = job(
+            cell,
+            self.request.seed,
+            phases=phases,
+            check_work=first and self.check_work and framework(cell.framework).verifiable,
+            memory_after=first and self.memory and asked_after(cell),
+            compile_cache=self.compiled.get(cell.key),
+        )
+        return Task(
+            cell,
+            self.environments[cell.framework],
+            told,
+            self.request.trial_timeout_seconds,
+            self.redact,
+        )
+
+    def _trial(
+        self, cell: Cell, number: int, progress: RunProgress, following: Task | None
+    ) -> Outcome:
         phases = self.request.phases
-        outcome, trial = self._measured(cell, number, progress, phases)
+        outcome, trial = self._measured(cell, number, progress, phases, following=following)
         if self.target and outcome.status == "ok":
             self.target.add(cell, number, trial.seconds(PRIMARY_PHASE) if trial else [])
         return outcome
@@ -147,34 +201,30 @@ class Runner:
         progress: RunProgress,
         phases: Sequence[str],
         measures: str = "time",
+        following: Task | None = None,
     ) -> tuple[Outcome, Trial | None]:
         """One trial, and what is read of it."""
-        # Once for each cell is enough: it costs two iterations, and some passes.
-        check_work = self.check_work and number == 1 and framework(cell.framework).verifiable
-        memory_after = self.memory and number == 1 and asked_after(cell)
         path = self.folder.new_trial(cell, number, measures)
-        reason = self.refused.get(cell.key) or lacking(cell)
+        reason = self._why_not(cell)
         if reason:
             outcome = Outcome("skipped", reason)
             self.folder.end_trial(path, outcome)
             return outcome, None
         try:
-            outcome = run_trial(
-                cell,
-                self.environments[cell.framework],
-                job(
+            task = self._task(cell, number, phases)
+            if following or self.turns.prepared(task):
+                outcome = self.turns.run_trial(task, path, progress.event, following=following)
+            else:
+                self.turns.end()  # of a guess that was wrong
+                outcome = run_trial(
                     cell,
-                    self.request.seed,
-                    phases=phases,
-                    check_work=check_work,
-                    memory_after=memory_after,
-                    compile_cache=self.compiled.get(cell.key),
-                ),
-                path,
-                timeout_seconds=self.request.trial_timeout_seconds,
-                redact=self.redact,
-                listener=progress.event,
-            )
+                    task.environment,
+                    task.job,
+                    path,
+                    timeout_seconds=task.timeout_seconds,
+                    redact=self.redact,
+                    listener=progress.event,
+                )
         except KeyboardInterrupt:
             self.folder.end_trial(path, Outcome("interrupted", "interrupted by the person"))
             raise
@@ -187,15 +237,21 @@ class Runner:
         What was tried only chooses: the fastest of many that vary is faster than it is, so its
         figure comes from trials of its own.
         """
+        try:
+            return self._search(choices, progress)
+        finally:
+            self.turns.end()
+
+    def _search(self, choices: Sequence[Choice], progress: RunProgress) -> list[Cell]:
         chosen: dict[str, Cell] = {}
-        left = sum(len(choice.candidates) for choice in choices)
+        rest = [cell for choice in choices for cell in choice.candidates]
         for choice in choices:
             tried: dict[str, float | None] = {}
             for cell in choice.candidates:
                 expected = self.budget.expected_seconds(cell)
-                progress.trial_started(cell, "search", left, left * expected)
-                tried[cell.key] = self._try(cell, progress)
-                left -= 1
+                progress.trial_started(cell, "search", len(rest), len(rest) * expected)
+                rest = rest[1:]
+                tried[cell.key] = self._try(cell, progress, rest)
             timed = {key: seconds for key, seconds in tried.items() if seconds is not None}
             best = min(timed, key=timed.__getitem__, default=choice.default.key)
             self.folder.searched(choice.default, best, tried)
@@ -203,9 +259,17 @@ class Runner:
             chosen.update((cell.key, cell) for cell in choice.candidates if cell.key == best)
         return list(chosen.values())
 
-    def _try(self, cell: Cell, progress: RunProgress) -> float | None:
-        """Median seconds of forward+backward in one process; None if it gave none."""
-        outcome, trial = self._measured(cell, SEARCH, progress, (PRIMARY_PHASE,), "search")
+    def _try(self, cell: Cell, progress: RunProgress, rest: Sequence[Cell]) -> float | None:
+        """Median seconds of forward+backward in one process; None if it gave none.
+
+        ``rest``: what is to be tried after it.
+        """
+        phases = (PRIMARY_PHASE,)
+        other = next((other for other in rest if not self._why_not(other)), None)
+        following = other and self.ahead(cell, other) and self._task(other, SEARCH, phases)
+        outcome, trial = self._measured(
+            cell, SEARCH, progress, phases, "search", following=following or None
+        )
         progress.trial_ended(outcome)
         if outcome.status != "ok" or trial is None:
             return None

@@ -4,39 +4,46 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from netdyno.ending import ending, last_words
 from netdyno.environments import Environment
+from netdyno.event_file import EventReader, Listener, append, as_line
 from netdyno.host.gpu_watch import GpuWatch, watching
 from netdyno.launch import local
-from netdyno.outcome import Outcome, Status
+from netdyno.outcome import Outcome
 from netdyno.plan.cell import Cell
 from netdyno.redact import Redactor, printable
 from netdyno_worker.protocol import is_out_of_memory
 
-__all__ = ["run_trial"]
+__all__ = ["Task", "Worker", "run_trial"]
 
 # How often the controller looks at the events: seldom, since it shares the machine.
 LOOK_SECONDS = 0.5
+# The same while nothing is timed that a look would disturb: a worker waits for another one.
+SOON_SECONDS = 0.05
 # Between asking a process group to end and ending it.
 GRACE_SECONDS = 2.0
-# Of a worker's output, to find its last words: a stack trace may stand behind them.
-TAIL_BYTES = 16_000
-# What glog (Caffe), Abseil and TensorFlow print before they abort the process.
-FATAL = re.compile(
-    r"^(?:F\d{4,8} [^\]\n]*\]|\d{4}-\d\d-\d\d [^\]\n]*: F [^\]\n]*\]) (.+)", re.MULTILINE
-)
 
-Listener = Callable[[dict[str, Any]], None]
+
+@dataclass(frozen=True)
+class Task:
+    """A trial that is to be made: ``job`` is what its worker is told."""
+
+    cell: Cell
+    environment: Environment
+    job: Mapping[str, Any]
+    timeout_seconds: float
+    redact: Redactor
 
 
 def run_trial(
@@ -56,51 +63,182 @@ def run_trial(
     ended before it is raised again. In another thread than the main one ``stopped``, once it is
     set, takes its place.
     """
-    start = time.monotonic()
-    events = events.absolute()  # the worker runs in a folder of its own
-    before = _oom_kills()
-    with tempfile.TemporaryDirectory(prefix="netdyno-", ignore_cleanup_errors=True) as folder:
-        scratch = Path(folder)
-        job_path = scratch / "job.json"
-        job_path.write_text(json.dumps({**job, "scratch": folder}), encoding="utf-8")
-        output = scratch / "output.txt"
-        reader = _EventReader(events)
+    with Worker(Task(cell, environment, job, timeout_seconds, redact), events) as worker:
+        return worker.measure(events, listener, stopped=stopped)
+
+
+class Worker:
+    """The process of one trial and its folder; leaving the context ends both.
+
+    Args:
+        task: what it is to do.
+        events: what it appends to. None to start it ahead of its turn (``turns`` of its job): it
+            learns of its events when ``measure`` gives it the turn, and leaves no trace until then.
+    """
+
+    def __init__(self, task: Task, events: Path | None = None) -> None:
+        self.task = task
+        self._start = time.monotonic()
+        self._oom_kills = _oom_kills()
+        self._problem = ""
+        self._preparing = events is None
+        self._hung = False
+        # What its preparation took if it went no further.
+        self._prepared_seconds = 0.0
+        with ExitStack() as stack:
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="netdyno-", ignore_cleanup_errors=True)
+            )
+            scratch = Path(folder)
+            job = scratch / "job.json"
+            job.write_text(json.dumps({**task.job, "scratch": folder}), encoding="utf-8")
+            self._output = scratch / "output.txt"
+            # The worker runs in a folder of its own.
+            told = events.absolute() if events else scratch / "events.jsonl"
+            self._ahead = None if events else EventReader(told)
+            try:
+                sink = stack.enter_context(self._output.open("wb"))
+                self._process = stack.enter_context(
+                    _worker(task, job, told, scratch, sink, ahead=events is None)
+                )
+            except OSError as error:  # the interpreter has gone since the run began
+                self._problem = f"cannot start {task.environment.python}: {error.strerror}"
+                self._preparing = False
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, whatever it is at."""
+        self._stack.close()
+
+    def preparing(self) -> bool:
+        """Whether it still does what it does ahead of its turn; if it takes too long, it is ended.
+
+        The limit is that of a trial.
+        """
+        if self._preparing and self._ahead:
+            self._ahead.drain()
+            taken = time.monotonic() - self._start
+            ended = self._process.poll() is not None
+            ready = "ready" in self._ahead.seen
+            if not ended and not ready and taken >= self.task.timeout_seconds:
+                self._hung = ended = True
+                _end(self._process)
+            if ended:
+                self._prepared_seconds = taken
+            self._preparing = not ended and not ready
+        return self._preparing
+
+    def measure(
+        self,
+        events: Path,
+        listener: Listener = lambda event: None,
+        others_prepare: Callable[[], bool] = lambda: False,
+        stopped: threading.Event | None = None,
+    ) -> Outcome:
+        """Follow the trial to its end; if it was started ahead, this gives it the turn.
+
+        ``events``: what it appends to. ``others_prepare``: whether another worker prepares, which
+        a trial with turns waits for before anything is timed but its first iteration. The time
+        limit counts from here, without that waiting; the seconds of the outcome count from here.
+        ``stopped``: see ``run_trial``.
+        """
+        start = time.monotonic()
+        timeout, redact = self.task.timeout_seconds, self.task.redact
+        if self._problem:
+            return Outcome("failed", redact(self._problem), time.monotonic() - start)
+        events = events.absolute()
+        reader = EventReader(events)
+        if self._ahead:
+            self._tell(json.dumps(str(events)))
         watch: GpuWatch | None = None
         try:
-            with (
-                output.open("wb") as sink,
-                _worker(cell, environment, job_path, events, scratch, sink) as process,
-                watching(cell.device, process.pid) as watch,
-            ):
-                timed_out = _follow(
-                    process, reader, listener, start + timeout_seconds, watch, stopped
+            with watching(self.task.cell.device, self._process.pid) as watch:
+                timed_out = self._follow(
+                    reader, listener, start + timeout, watch, others_prepare, stopped
                 )
-        except OSError as error:  # the interpreter has gone since the run began
-            reason = f"cannot start {environment.python}: {error.strerror}"
-            return Outcome("failed", redact(reason), time.monotonic() - start)
         finally:
+            _end(self._process)
+            if self._ahead and not reader.grown():  # it went no further than its preparation
+                append(events, self._ahead.text())
             if watch:
-                _append(events, watch.samples)
+                append(events, "".join(map(as_line, watch.samples)))
         reader.drain(listener)
-        tail = _tail(output)
-    status, reason = _verdict(process.returncode, reader.failure, timed_out, timeout_seconds)
-    if status == "failed" and _oom_kills() > before:
-        status, reason = "out_of_memory", "the kernel's out-of-memory killer ended it"
-    if status == "failed" and not reader.failure:
-        reason = f"{reason}{_last_words(tail)}"
-        if is_out_of_memory(_last_words(tail)):  # it aborted with these words
-            status = "out_of_memory"
-    return Outcome(status, redact(printable(reason)), time.monotonic() - start)
+        seconds = self._prepared_seconds or time.monotonic() - start
+        if timed_out or self._hung:
+            doing = "preparing" if self._hung else "running"
+            reason = f"still {doing} after {timeout:g} s (--trial-timeout)"
+            return Outcome("timed_out", reason, seconds)
+        status, reason = ending(self._process.returncode, reader.failure)
+        if status == "failed" and _oom_kills() > self._oom_kills:
+            status, reason = "out_of_memory", "the kernel's out-of-memory killer ended it"
+        if status == "failed" and not reader.failure:
+            words = last_words(self._output)
+            reason = f"{reason}{words}"
+            if is_out_of_memory(words):  # it aborted with these words
+                status = "out_of_memory"
+        return Outcome(status, redact(printable(reason)), seconds)
+
+    def _follow(
+        self,
+        reader: EventReader,
+        listener: Listener,
+        deadline: float,
+        watch: GpuWatch | None,
+        others_prepare: Callable[[], bool],
+        stopped: threading.Event | None,
+    ) -> bool:
+        """Wait for the worker to end, passing events on and watching the GPU where there is one.
+
+        True if the deadline passed first.
+        """
+        ended = threading.Event()
+
+        def wait() -> None:
+            self._process.wait()
+            ended.set()
+
+        # A thread that sleeps in waitpid: Popen.wait(timeout) would poll, and disturb what we
+        # measure.
+        threading.Thread(target=wait, daemon=True).start()
+        quiet = self._ahead is None
+        before = sampled = time.monotonic()
+        pause = 0.0
+        while not ended.wait(max(0.0, min(pause, deadline - time.monotonic()))):
+            now = time.monotonic()
+            reader.drain(listener)
+            if not quiet:
+                if "awaiting_quiet" in reader.seen:
+                    deadline += now - before  # what others take is not this trial's time
+                quiet = not others_prepare()
+                if quiet:
+                    self._tell("")
+            if watch and (pause == LOOK_SECONDS or now - sampled >= LOOK_SECONDS):
+                watch.sample()
+                sampled = now
+            if stopped and stopped.is_set():
+                raise KeyboardInterrupt
+            if now >= deadline:
+                return True
+            before = now
+            pause = LOOK_SECONDS if quiet else SOON_SECONDS
+        return False
+
+    def _tell(self, line: str) -> None:
+        """To a worker that has turns, and may have ended."""
+        assert self._process.stdin
+        with suppress(OSError):
+            self._process.stdin.write(line.encode() + b"\n")
 
 
 @contextmanager
 def _worker(
-    cell: Cell,
-    environment: Environment,
-    job: Path,
-    events: Path,
-    scratch: Path,
-    sink: Any,
+    task: Task, job: Path, events: Path, scratch: Path, sink: Any, ahead: bool
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The worker process, in a session of its own; no member of it outlives the block.
 
@@ -108,10 +246,11 @@ def _worker(
     ends the worker in order.
     """
     process = subprocess.Popen(
-        local.command(environment, job, events),
-        env=local.environ(environment, cell, scratch),
+        local.command(task.environment, job, events),
+        bufsize=0,
+        env=local.environ(task.environment, task.cell, scratch),
         cwd=scratch,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE if ahead else subprocess.DEVNULL,
         stdout=sink,
         stderr=subprocess.STDOUT,
         start_new_session=True,
@@ -120,46 +259,8 @@ def _worker(
         yield process
     finally:
         _end(process)
-
-
-def _follow(
-    process: subprocess.Popen[bytes],
-    reader: _EventReader,
-    listener: Listener,
-    deadline: float,
-    watch: GpuWatch | None,
-    stopped: threading.Event | None,
-) -> bool:
-    """Wait for the worker to end, passing events on and watching the GPU where there is one.
-
-    True if the deadline passed first.
-    """
-    ended = threading.Event()
-
-    def wait() -> None:
-        process.wait()
-        ended.set()
-
-    # A thread that sleeps in waitpid: Popen.wait(timeout) would poll, and disturb what we measure.
-    threading.Thread(target=wait, daemon=True).start()
-    while not ended.wait(max(0.0, min(LOOK_SECONDS, deadline - time.monotonic()))):
-        reader.drain(listener)
-        if watch:
-            watch.sample()
-        if stopped and stopped.is_set():
-            raise KeyboardInterrupt
-        if time.monotonic() >= deadline:
-            return True
-    return False
-
-
-def _append(events: Path, more: list[dict[str, Any]]) -> None:
-    """To what a worker that has ended wrote, even if it died within a line."""
-    text = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in more)
-    with events.open("a+b") as file:
-        file.seek(max(0, file.tell() - 1))
-        cut_off = file.read(1) not in (b"\n", b"")
-        file.write((b"\n" if cut_off else b"") + text.encode())
+        if process.stdin:
+            process.stdin.close()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -186,68 +287,6 @@ def _signal_group(process: subprocess.Popen[bytes], signum: int) -> bool:
     except (ProcessLookupError, PermissionError):  # macOS: the latter, of a group of zombies
         return False
     return True
-
-
-class _EventReader:
-    """Reads whole lines as they come. Lines that are no JSON object are passed over."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = path.stat().st_size if path.exists() else 0
-        self.failure: dict[str, Any] | None = None
-        self.finished = False
-
-    def drain(self, listener: Listener) -> None:
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return
-        end = data.rfind(b"\n") + 1
-        self._offset += end
-        for line in data[:end].splitlines():
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                if event.get("event") == "failed":
-                    self.failure = event
-                listener(event)
-
-
-def _verdict(
-    returncode: int, failure: dict[str, Any] | None, timed_out: bool, timeout_seconds: float
-) -> tuple[Status, str]:
-    if timed_out:
-        return "timed_out", f"still running after {timeout_seconds:g} s (--trial-timeout)"
-    if failure:
-        return failure["status"], str(failure["reason"])
-    if returncode < 0:
-        try:
-            name = signal.Signals(-returncode).name
-        except ValueError:
-            name = "unknown"
-        return "failed", f"killed by signal {-returncode} ({name})"
-    if returncode:
-        return "failed", f"the worker ended with exit code {returncode}"
-    return "ok", ""
-
-
-def _tail(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - TAIL_BYTES))
-        return file.read().decode("utf-8", errors="replace")
-
-
-def _last_words(tail: str) -> str:
-    """What the worker said of its end: a fatal message if there is one, else its last line."""
-    fatal = FATAL.findall(tail)
-    lines = [line.strip() for line in fatal or tail.splitlines() if line.strip()]
-    words = printable(lines[-1])[:200] if lines else ""
-    return f"; its last words: {words}" if words else ""
 
 
 def _oom_kills() -> int:

@@ -52,6 +52,14 @@ class Adapter(abc.ABC):
         framework's own.
         """
 
+    @classmethod  # noqa: B027 - not abstract: who imports nothing here does so in __init__
+    def imports(cls, job: Job) -> None:
+        """Import what ``__init__`` will import, no more, and leave the device alone.
+
+        Called after ``prepare``, and only where a trial is prepared while another one has the
+        device: no context may be made there, and no thread or process may be left at work.
+        """
+
     @abc.abstractmethod
     def __init__(self, job: Job) -> None:
         """Import the framework and build the network for ``job``'s batch size and device.

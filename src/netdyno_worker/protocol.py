@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, TextIO
 
 from netdyno_worker.network import Network
@@ -97,6 +98,8 @@ class Job(NamedTuple):
     ``Planner`` of ``frameworks/<name>/plan.py``.
     With ``limits``, precisions, it is not the network that is measured but what the device can do
     at most (see limits.py).
+    With ``turns`` it is started ahead of its turn, and waits for lines on standard input (see
+    turns.py).
     """
 
     framework: str
@@ -121,6 +124,7 @@ class Job(NamedTuple):
     limits: Sequence[str] = ()
     compile_cache: Optional[str] = None
     compile_only: bool = False
+    turns: bool = False
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Job":
@@ -176,6 +180,15 @@ class Events:
         line = json.dumps({"event": event, **fields}, allow_nan=False, separators=(",", ":"))
         self._file.write(line + "\n")
         self._file.flush()
+
+    def move(self, path: str) -> None:
+        """Append to ``path`` what was emitted so far, and from now on."""
+        with open(self._file.name, encoding="utf-8") as file:
+            so_far = file.read()
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(so_far)
+            file.flush()
+            os.dup2(file.fileno(), self._file.fileno(), inheritable=False)
 
 
 def finite(value: float) -> Optional[float]:

@@ -11,13 +11,15 @@ import resource
 import signal
 import sys
 import traceback
-from typing import Any, Callable, Dict, Mapping, Optional, Type
+from typing import Dict, Mapping, Optional, Type
 
-from netdyno_worker import clock, device, libraries, limits, loop
+from netdyno_worker import clock, device, libraries, limits, times
 from netdyno_worker.adapter import Adapter, UnsupportedError
 from netdyno_worker.machine import Machine
 from netdyno_worker.nvml import Gpu
-from netdyno_worker.protocol import Check, Events, Job, finite, is_out_of_memory
+from netdyno_worker.protocol import Events, Job, finite, is_out_of_memory
+from netdyno_worker.times import Drawn
+from netdyno_worker.turns import Dismissed, Turns
 
 # Environment variables that change what frameworks and their libraries do.
 TELLING = (
@@ -44,13 +46,18 @@ TELLING = (
 
 
 def main(job_path: str, events_path: str) -> int:
-    """Run the job of a file; 0 if it was measured, 1 if it failed and the events say why."""
+    """Run the job of a file; 0 if it was measured, 1 if it failed and the events say why.
+
+    Also 0 if it was dismissed ahead of its turn.
+    """
     _die_with_parent()
     job = Job.read(job_path)
     with open(events_path, "a", encoding="utf-8") as file:
         events = Events(file)
         try:
-            run(job, events)
+            run(job, events, Turns.on_stdin(events) if job.turns else None)
+        except Dismissed:
+            return 0
         except BaseException as error:  # the reason must reach the events whatever it is
             traceback.print_exc()
             events.emit("failed", status=_status(error), reason=_reason(error))
@@ -62,58 +69,76 @@ def adapter_class(framework: str) -> Type[Adapter]:
     return importlib.import_module("netdyno_worker.frameworks.{}.adapter".format(framework)).Adapter
 
 
-def run(job: Job, events: Events) -> None:
-    """Measure one cell. Raises what the framework raises; events so far stay written."""
+def run(job: Job, events: Events, turns: Optional[Turns] = None) -> None:
+    """Do what ``job`` asks. Raises what the framework raises; events so far stay written.
+
+    ``turns``: of a trial that is timed and was started ahead; until it has the turn, it does what
+    needs no device.
+    """
     events.emit("started")
     start = clock.now()
     given = dict(os.environ)
-    gpu = Gpu(job.device)
-    machine = Machine(gpu=gpu)
+    gpu = None if turns else Gpu(job.device)  # before the framework takes memory there
     cls = adapter_class(job.framework)
     _prepare(cls, job)
-    from netdyno_worker import memory, weights, work  # NumPy: not before prepare()
-
-    if job.checks:
-        for check in job.checks:
-            events.emit("check", name=check.name, **_compute(cls, check, job))
+    if job.checks or job.plan:
+        (_compute_checks if job.checks else _read_plan)(cls, job, events)
         events.emit("finished")
         return
-    if job.plan:
-        _read_plan(job, events)
-        events.emit("finished")
-        return
+    drawn = None
+    if turns:
+        cls.imports(job)
+        begun = clock.now()
+        drawn = _draw(job)
+        dict(drawn.parameters)  # each is drawn when it is asked for
+        turns.wait_for_turn()
+        start += clock.now() - begun  # neither drawing nor waiting is building
+    gpu = gpu or Gpu(job.device)
+    machine = Machine(gpu=gpu)
     adapter = cls(job)
     events.emit("built", seconds=round(clock.now() - start, 6))
+    timed = not (job.limits or job.memory or job.compile_only)
     if job.limits:
         limits.measure(limits.limits_class(job.framework)(adapter, job), job, events, machine)
-        events.emit("fingerprint", **fingerprint(adapter, job.device, given))
-        events.emit("finished")
-        return
-    start_from = weights.Parameters(job.network, job.seed)
-    batch = weights.batch(job.network, job.batch_size, job.seed)
-    adapter.load(start_from)
-    adapter.set_batch(*batch)
-    if job.memory:
-        memory.measure(memory.memory_class(job.framework)(adapter, job), job, events, gpu)
-        events.emit("fingerprint", **fingerprint(adapter, job.device, given))
-        events.emit("finished")
-        return
-    for phase in job.phases:
-        _measure_phase(phase, adapter, job, events, _Restart(adapter, start_from), machine)
-        if job.check_work:
-            work.check(phase, adapter, job, batch, start_from)
-    loss = adapter.loss()
+    else:
+        drawn = drawn or _draw(job)
+        adapter.load(drawn.parameters)
+        adapter.set_batch(*drawn.batch)
+        if timed:
+            times.measure(adapter, job, events, drawn, machine, turns)
+        else:
+            _run_untimed(adapter, job, events, gpu)
     # Asked last: some thread pools exist only after the first iteration.
     events.emit("fingerprint", **fingerprint(adapter, job.device, given))
-    events.emit("loss", value=finite(loss))
-    if finite(loss) is None:
+    if not timed or _ended_well(adapter, job, events):
+        events.emit("finished")
+
+
+def _run_untimed(adapter: Adapter, job: Job, events: Events, gpu: Gpu) -> None:
+    if job.memory:
+        from netdyno_worker import memory
+
+        memory.measure(memory.memory_class(job.framework)(adapter, job), job, events, gpu)
+        return
+    for phase in job.phases:
+        getattr(adapter, phase)()
+        adapter.synchronize()
+
+
+def _ended_well(adapter: Adapter, job: Job, events: Events) -> bool:
+    """Ask a trial that was timed for its loss, and for its memory; False if it diverged."""
+    loss = finite(adapter.loss())
+    events.emit("loss", value=loss)
+    if loss is None:
         events.emit(
             "failed", status="diverged", reason="the loss after the last phase is not finite"
         )
-        return
+        return False
     if job.memory_after:
+        from netdyno_worker import memory
+
         memory.ask_after(memory.memory_class(job.framework)(adapter, job), job, events)
-    events.emit("finished")
+    return True
 
 
 def fingerprint(
@@ -148,40 +173,26 @@ def fingerprint(
     }
 
 
-def _compute(cls: Type[Adapter], check: Check, job: Job) -> Dict[str, str]:
-    """Write what one check computes; what it raises costs only this check."""
+def _compute_checks(cls: Type[Adapter], job: Job, events: Events) -> None:
+    """Write what each check computes; what one raises costs only that one."""
     from netdyno_worker import compute
 
-    try:
-        adapter = cls(job._replace(network=check.network, batch_size=check.batch_size))
-        compute.save(compute.compute(adapter, check, job.seed), check.results)
-    except Exception as error:
-        traceback.print_exc()
-        return {"status": _status(error), "reason": _reason(error)}
-    return {"status": "ok", "reason": ""}
+    for check in job.checks:
+        status, reason = "ok", ""
+        try:
+            adapter = cls(job._replace(network=check.network, batch_size=check.batch_size))
+            compute.save(compute.compute(adapter, check, job.seed), check.results)
+        except Exception as error:
+            traceback.print_exc()
+            status, reason = _status(error), _reason(error)
+        events.emit("check", name=check.name, status=status, reason=reason)
 
 
-class _Restart:
-    """Puts training back to its start before it can diverge: it sees one batch again and again.
+def _draw(job: Job) -> Drawn:
+    from netdyno_worker import weights
 
-    Called before each block of train steps, outside the timed region. The step after a reload
-    allocates what the optimizer keeps, so it is made here and not measured.
-    """
-
-    # With the weights of weights.py, no network of the zoo diverges within 6.
-    STEPS = 4
-
-    def __init__(self, adapter: Adapter, parameters: Mapping[str, Any]) -> None:
-        self.adapter = adapter
-        self.parameters = parameters
-        self.steps = 0
-
-    def __call__(self, iterations: int) -> None:
-        if self.steps and self.steps + iterations > self.STEPS:
-            self.adapter.load(self.parameters)
-            self.adapter.train_step()
-            self.steps = 1
-        self.steps += iterations
+    batch = weights.batch(job.network, job.batch_size, job.seed)
+    return Drawn(weights.Parameters(job.network, job.seed), batch)
 
 
 def _prepare(cls: Type[Adapter], job: Job) -> None:
@@ -203,35 +214,12 @@ def _prepare_memory(job: Job) -> None:
     memory.memory_class(job.framework).prepare(job)
 
 
-def _read_plan(job: Job, events: Events) -> None:
+def _read_plan(cls: Type[Adapter], job: Job, events: Events) -> None:
     planner = importlib.import_module("netdyno_worker.frameworks.{}.plan".format(job.framework))
     assert job.plan
     reader = planner.Planner(job, job.plan)
     for phase in job.phases:
         events.emit("plan", phase=phase, **reader.read(phase))
-
-
-def _measure_phase(
-    phase: str,
-    adapter: Adapter,
-    job: Job,
-    events: Events,
-    restart: _Restart,
-    machine: Machine,
-) -> None:
-    step: Callable[[], None] = getattr(adapter, phase)
-    how: Dict[str, Any] = {
-        "process_id": adapter.process_id,
-        "machine": machine,
-        "events": adapter.device_events(),
-    }
-    if phase == "train_step":
-        how.update(before_block=restart, max_iterations=restart.STEPS)
-    blocks = loop.measure(step, adapter.synchronize, job.sampling, **how)
-    for index, block in enumerate(blocks):
-        events.emit("block", phase=phase, index=index, **block.fields())
-    # Here, when the clock is still that of the work.
-    events.emit("machine", phase=phase, **machine.facts())
 
 
 def _status(error: BaseException) -> str:

@@ -35,7 +35,7 @@ def test_the_fastest_is_measured_beside_the_default(
 ) -> None:
     seconds = {"steady": 3.0, "drift": 1.0, "leak": 2.0}
 
-    def tried(runner: Any, cell: Any, progress: Any) -> float | None:
+    def tried(runner: Any, cell: Any, progress: Any, rest: Any) -> float | None:
         return seconds.get(cell.mode)
 
     monkeypatch.setattr("netdyno.runner.Runner._try", tried)

@@ -35,6 +35,7 @@ from netdyno.runner import Runner, asked_after, lacking
 from netdyno.settings import Settings
 from netdyno.store.run import Run
 from netdyno.store.run_folder import RunFolder, refuse_existing
+from netdyno.turns import worthwhile
 
 __all__ = ["Bench", "Ended", "bench", "measure", "memory_runner", "redactor", "say", "verify"]
 
@@ -111,6 +112,7 @@ def measure(
     resume: Run | None = None,
     unverified: bool = False,
     wait: bool = True,
+    prepare_ahead: bool = True,
     measures: Sequence[str] = ("time",),
     choices: Sequence[Choice] = (),
     ahead: bool = False,
@@ -118,7 +120,8 @@ def measure(
     """Verify and measure ``plan``; see ``bench``.
 
     ``measures``: any of ``time``, ``memory`` and ``limits`` (of the devices). ``ahead``: compile
-    what can be before the trials.
+    what can be before the trials. ``prepare_ahead``: prepare a trial while the one before it is
+    set up, where that disturbs nothing (see turns.py).
 
     ``choices``: of each, the fastest candidate is looked for first and measured as well; ``plan``
     holds their defaults.
@@ -148,6 +151,7 @@ def measure(
                 check_work=not unverified,
                 memory="memory" in measures,
                 done=resume.done if resume else (),
+                ahead=worthwhile if prepare_ahead else lambda cell, following: False,
             )
             with _compiled([*plan, *tried] if ahead else [], runner, running) as runner.compiled:
                 if choices:

@@ -88,6 +88,11 @@ Examples:
 )
 @strict_option
 @wait_option
+@click.option(
+    "--prepare-ahead/--no-prepare-ahead",
+    default=True,
+    help="Import the next trial's framework while this one compiles, on GPUs. Default: on.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan, its time and memory; run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def command(
@@ -101,6 +106,7 @@ def command(
     unverified: bool,
     strict: bool,
     wait: bool,
+    prepare_ahead: bool,
     dry_run: bool,
     as_json: bool,
     **axes: Any,
@@ -133,6 +139,7 @@ def command(
         resume=earlier,
         unverified=unverified,
         wait=wait,
+        prepare_ahead=prepare_ahead,
         measures=tuple(what for what, wanted in measures.items() if wanted),
         choices=found,
         ahead=compile_ahead,

@@ -7,12 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from netdyno.plan.cell import Cell
 
-__all__ = ["rounds"]
+__all__ = ["round_order", "rounds"]
+
+
+def round_order(cells: Sequence[Cell], number: int, seed: int) -> list[Cell]:
+    """``cells`` as round ``number``, from 1, measures them; equal seeds, equal orders."""
+    shuffled = list(cells)
+    random.Random(f"{seed}/{number}").shuffle(shuffled)
+    return shuffled
 
 
 def rounds(cells: Sequence[Cell], count: int, seed: int) -> Iterator[tuple[int, list[Cell]]]:
-    """``(round number from 1, cells in the order to measure)``; equal seeds, equal orders."""
+    """``(round number from 1, cells in the order to measure)``."""
     for number in range(1, count + 1):
-        order = list(cells)
-        random.Random(f"{seed}/{number}").shuffle(order)
-        yield number, order
+        yield number, round_order(cells, number, seed)

@@ -32,6 +32,11 @@ class Adapter(Base):
             flags = os.environ.get("XLA_FLAGS", "")
             os.environ["XLA_FLAGS"] = (flags + " --xla_gpu_autotune_level=0").strip()
 
+    @classmethod
+    def imports(cls, job: Job) -> None:
+        # JAX opens its devices when it is first asked for them.
+        from netdyno_worker.frameworks.jax import function  # noqa: F401
+
     def __init__(self, job: Job) -> None:
         import jax
 

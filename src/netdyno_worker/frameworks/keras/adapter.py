@@ -25,6 +25,11 @@ class Adapter(Base):
         os.environ["KERAS_HOME"] = job.scratch or os.devnull
         _trainer(job.mode).prepare(job)
 
+    @classmethod
+    def imports(cls, job: Job) -> None:
+        if importlib.util.find_spec(job.mode) is not None:
+            import keras  # noqa: F401 - which imports its backend
+
     def __init__(self, job: Job) -> None:
         trainer = _trainer(job.mode)
         if importlib.util.find_spec(job.mode) is None:

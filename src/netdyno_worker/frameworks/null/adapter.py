@@ -3,7 +3,9 @@
 Its mode says how it behaves: ``steady`` (a phase is some additions), ``drift`` (slower
 each iteration), ``leak`` (keeps a megabyte an iteration), ``garbage`` (prints to stdout),
 ``diverge`` (loss is not a number), and, at the first ``forward_backward``: ``raise``, ``crash``
-(segmentation fault), ``hang``, ``oom``, ``killed`` (by a signal that cannot be caught).
+(segmentation fault), ``hang``, ``oom``, ``killed`` (by a signal that cannot be caught). Where it is
+prepared ahead of its turn, ``slow_import`` takes half a second for it, ``bad_import`` raises and
+``hung_import`` never comes back; otherwise they are steady.
 """
 
 from __future__ import annotations
@@ -25,6 +27,15 @@ FORWARD_ADDITIONS = 20_000
 
 
 class Adapter(Base):
+    @classmethod
+    def imports(cls, job: Job) -> None:
+        if job.mode == "slow_import":
+            time.sleep(0.5)
+        if job.mode == "bad_import":
+            raise ImportError("told to fail at import")
+        while job.mode == "hung_import":
+            time.sleep(3600)
+
     def __init__(self, job: Job) -> None:
         self.mode = job.mode
         self.classes = job.network.classes

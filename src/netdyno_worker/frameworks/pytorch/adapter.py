@@ -22,6 +22,14 @@ class Adapter(Base):
         if cache:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
 
+    @classmethod
+    def imports(cls, job: Job) -> None:
+        # What the first optimizer and torch.compile import. The backend of torch.compile is left
+        # to __init__: with Triton it starts processes that compile.
+        import torch._dynamo  # noqa: F401
+
+        from netdyno_worker.frameworks.pytorch import module  # noqa: F401
+
     def __init__(self, job: Job) -> None:
         import torch
 

@@ -40,6 +40,11 @@ class Adapter(Base):
         if not on_cpu:
             _find_cuda_toolkit()
 
+    @classmethod
+    def imports(cls, job: Job) -> None:
+        # tinygrad opens a device when it is first asked for it.
+        from netdyno_worker.frameworks.tinygrad import function  # noqa: F401
+
     def __init__(self, job: Job) -> None:
         import tinygrad
 
