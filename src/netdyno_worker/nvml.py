@@ -17,7 +17,7 @@ class _Memory(ctypes.Structure):
 class Gpu:
     """``cuda:N``, whoever uses it. A CPU, or a GPU whose driver does not tell, knows nothing.
 
-    Make it before the framework is imported: it holds no context of CUDA.
+    Make it before the framework opens the device: it holds no context of CUDA.
     """
 
     def __init__(self, device: str) -> None:
