@@ -21,9 +21,10 @@ from netdyno_worker.protocol import Job  # noqa: E402
 BLOCK_SECONDS = 0.25
 # How long a GPU computes before anything counts: until its clock is that of the load.
 CLOCK_SECONDS = 1.0
-# Both sides compute the same from the same values, but not always by the same kernels. bf16 keeps
-# 8 bits: of logits below 1 that is some 0.002 each, of which a small batch's loss averages few.
-LOSS_BOUND = {"fp32": 1e-3, "tf32": 1e-3, "bf16": 1e-2}
+# Both sides compute the same from the same values, though not always by the same kernels. All the
+# rounding of bf16 together moves these losses by up to 1e-4; leaving out the convolutions' biases
+# moves them by 5e-4 (alexnet_owt) and 3e-3 (vgg_a).
+LOSS_BOUND = {"fp32": 1e-4, "tf32": 1e-4, "bf16": 1e-3}
 
 
 def main():

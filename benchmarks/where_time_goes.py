@@ -106,8 +106,9 @@ def print_breakdown(cell: Cell, found: dict[str, Any], console: Console) -> None
         share = f", {found['share_of_peak'][name]:.1%} of that" if peak else ""
         console.print(f"{name}: {rate / 1e12:.4g} TFLOP/s{share}")
     table = Table()
-    for column in ("class", "ms", "share", "launches"):
-        table.add_column(column, justify="left" if column == "class" else "right")
+    table.add_column("class", no_wrap=True)
+    for column in ("ms", "share", "launches"):
+        table.add_column(column, justify="right")
     table.add_column("longest kernels, ms", overflow="ellipsis", no_wrap=True)
     nothing = {"class": "nothing ran", **found["gaps"], "longest": {}}
     for part in (*found["classes"], nothing):

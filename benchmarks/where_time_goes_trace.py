@@ -19,8 +19,8 @@ from netdyno_worker.machine import Machine
 from netdyno_worker.nvml import Gpu
 from netdyno_worker.protocol import Events, Job
 
-# Iterations of at least this long together come before anything counts: they compile, and the
-# clock of a GPU becomes that of the load.
+# How long it computes before anything counts, until the clock of a GPU is that of the load; and
+# how long its iterations are timed.
 WARM_UP_SECONDS = 1.0
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
@@ -41,8 +41,9 @@ def main(job_file, out):
 
     for _ in range(3):
         last = block(1)
-    block(max(1, round(WARM_UP_SECONDS / last)))
-    seconds = block(count) / count
+    many = max(count, round(WARM_UP_SECONDS / last))
+    block(many)
+    seconds = block(many) / many
     for _ in range(2):  # starting to profile costs the first time
         events = profiled(adapter, lambda: block(count))
     told = {"seconds": seconds, "iterations": count, **spent(events)}
@@ -64,6 +65,8 @@ def profiled(adapter, work):
         events = json.loads(path.read_text())["traceEvents"]
     wanted = ON_DEVICE if on_gpu else ("cpu_op",)
     found = [event for event in events if event.get("cat") in wanted and event.get("ph") == "X"]
+    if not found:
+        sys.exit("PyTorch's profiler saw nothing run; on a GPU it needs CUPTI")
     # Of two that begin together, the outer one first.
     return sorted(found, key=lambda event: (event["ts"], -event["dur"]))
 
