@@ -7,6 +7,7 @@ precision whose products are measured afterwards, if any.
 
 import io
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -44,8 +45,7 @@ def main(job_file, out):
     many = max(count, round(WARM_UP_SECONDS / last))
     block(many)
     seconds = block(many) / many
-    for _ in range(2):  # starting to profile costs the first time
-        events = profiled(adapter, lambda: block(count))
+    events = profiled(adapter, lambda: block(count))
     told = {"seconds": seconds, "iterations": count, **spent(events)}
     if job.limits:  # last: it sets what the precision of products is
         told["flop_per_second"] = product_rate(adapter, job, machine)
@@ -102,3 +102,5 @@ def product_rate(adapter, job, machine):
 
 if __name__ == "__main__":
     main(*sys.argv[2:4])
+    # Not by way of the interpreter's end, where PyTorch 2.11's profiler has crashed on a GPU.
+    os._exit(0)

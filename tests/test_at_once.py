@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from netdyno import at_once as module
-from netdyno.at_once import at_once, jobs_for
+from netdyno.at_once import at_once, jobs_for, sharing
 from netdyno.plan.cell import Cell
 
 MakeCell = Callable[..., Cell]
@@ -21,7 +21,7 @@ def test_processors_are_not_shared_and_memory_counts(
     monkeypatch.setattr(module, "memory_bytes", lambda: 128e9)
     monkeypatch.setattr(module, "cpu", lambda: type("Cpu", (), {"usable_cores": 16}))
     assert jobs_for([gpu, make_cell()]) == 1
-    assert jobs_for([gpu]) == 8
+    assert jobs_for([gpu]) == 10
     monkeypatch.setattr(module, "memory_bytes", lambda: 40e9)
     assert jobs_for([gpu]) == 3
     monkeypatch.setattr(module, "memory_bytes", lambda: 4e9)
@@ -55,3 +55,13 @@ def test_an_error_stops_the_others(make_cell: MakeCell) -> None:
     with pytest.raises(ValueError, match="broken"):
         list(at_once(tasks, 2, stopped.set))
     assert stopped.is_set()
+
+
+def test_each_has_its_share_of_the_cores(
+    make_cell: MakeCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "cpu", lambda: type("Cpu", (), {"usable_cores": 16}))
+    cell = make_cell(threads=16)
+    assert sharing(cell, 1) is cell
+    assert sharing(cell, 5).threads == 3
+    assert sharing(cell, 20).threads == 1

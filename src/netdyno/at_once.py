@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TypeVar
@@ -9,26 +10,32 @@ from typing import TypeVar
 from netdyno.host.cpu import cpu, memory_bytes
 from netdyno.plan.cell import Cell
 
-__all__ = ["at_once", "jobs_for"]
+__all__ = ["at_once", "jobs_for", "sharing"]
 
 T = TypeVar("T")
 
-# A worker starts Python, compiles, and waits for the GPU: most of it on one core.
-CORES = 2
 # Of the host, for gradients and updates of some 140 million parameters and what they are held
 # against.
 JOB_BYTES = 12e9
-MOST = 8
+MOST = 12
 
 
 def jobs_for(cells: Sequence[Cell]) -> int:
     """How many of ``cells`` may run at once on this host while nothing is timed.
 
-    One on a processor, where each uses all cores.
+    One on a processor, where each uses all cores. On a GPU a worker starts Python, compiles, and
+    waits for the GPU: most of it on one core, but for two that are left to others.
     """
     if any(cell.device == "cpu" for cell in cells):
         return 1
-    return max(1, min(MOST, cpu().usable_cores // CORES, int(memory_bytes() // JOB_BYTES)))
+    return max(1, min(MOST, cpu().usable_cores - 2, int(memory_bytes() // JOB_BYTES)))
+
+
+def sharing(cell: Cell, jobs: int) -> Cell:
+    """``cell`` on its share of the cores: threads that wait for a core take it from others."""
+    if jobs == 1:
+        return cell
+    return dataclasses.replace(cell, threads=max(1, cpu().usable_cores // jobs))
 
 
 def at_once(

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from netdyno.at_once import at_once, jobs_for
+from netdyno.at_once import at_once, jobs_for, sharing
 from netdyno.environments import Environment
 from netdyno.frameworks import framework
 from netdyno.outcome import Outcome
@@ -60,15 +61,17 @@ def _compiled(
     redact: Redactor,
     folders: Mapping[str, Path],
 ) -> Iterator[tuple[Cell, Outcome]]:
-    stopped = threading.Event()
+    stopped, jobs = threading.Event(), jobs_for(cells)
 
     def run(cell: Cell) -> Outcome:
         folder = folders[cell.key]
         folder.mkdir()
+        subject = sharing(cell, jobs)
+        asked: dict[str, Any] = {"compile_cache": folder, "compile_only": True}
         return run_trial(
-            cell,
+            subject,
             environments[cell.framework],
-            job(cell, request.seed, phases=request.phases, compile_cache=folder, compile_only=True),
+            job(subject, request.seed, phases=request.phases, **asked),
             folder.with_suffix(".jsonl"),
             timeout_seconds=request.trial_timeout_seconds,
             redact=redact,
@@ -76,4 +79,4 @@ def _compiled(
         )
 
     tasks = [(cell, partial(run, cell)) for cell in cells]
-    yield from at_once(tasks, jobs_for(cells), stopped.set)
+    yield from at_once(tasks, jobs, stopped.set)

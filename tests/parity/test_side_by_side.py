@@ -44,7 +44,9 @@ class Fake(Verifier):
 
 
 def run(cells: list[Cell], verifier: Verifier, jobs: int) -> list[Cell]:
-    return [cell for cell, _ in side_by_side(cells, {"null": HERE}, verifier, jobs)]
+    found = list(side_by_side(cells, {"null": HERE}, verifier, jobs))
+    assert all(verification.cell is cell for cell, verification in found)
+    return [cell for cell, _ in found]
 
 
 def test_as_many_as_there_are_jobs_run_at_once(make_cell: MakeCell) -> None:
@@ -70,6 +72,21 @@ def test_one_network_after_the_other_and_none_is_kept(make_cell: MakeCell) -> No
     assert verifier.computed == []
     assert verifier.forgot == list(dict.fromkeys(names))
     assert [cell.precision for cell in verifier.asked] == ["bf16", "fp32"] * 2
+
+
+def test_at_once_precisions_follow_each_other(make_cell: MakeCell) -> None:
+    """Those of one framework and network share a check."""
+    cells = [
+        make_cell(network=network, precision=precision)
+        for network in (small_network(), make_cell().network)
+        for precision in ("fp32", "bf16")
+    ]
+    pair = threading.Barrier(2)
+    verifier = Fake(lambda cell: pair.wait(10))
+    run(cells, verifier, jobs=2)
+    assert sorted(verifier.computed) == ["small", "tiny"]
+    assert sorted(verifier.forgot) == ["small", "tiny"]
+    assert {cell.precision for cell in verifier.asked[:2]} == {"bf16"}
 
 
 def test_who_stops_ends_what_is_under_way(make_cell: MakeCell) -> None:

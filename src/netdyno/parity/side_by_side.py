@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
 
-from netdyno.at_once import at_once
+from netdyno.at_once import at_once, sharing
 from netdyno.environments import Environment
 from netdyno.parity.verify import Verification, Verifier
 from netdyno.plan.cell import Cell
@@ -30,20 +30,26 @@ def side_by_side(
     Raises:
         NetdynoError: the reference failed.
     """
-    # By network: what it is held against may be gigabytes, and is dropped with its last cell.
-    # Then by precision: those that share their check in double precision would wait for it.
-    order = sorted(cells, key=lambda cell: (cell.network.hash, cell.precision))
+    if jobs == 1:
+        # By network: what it is held against may be gigabytes, and is dropped with its last cell.
+        order = sorted(cells, key=lambda cell: (cell.network.hash, cell.precision))
+    else:
+        # By precision: those that share their check in double precision would wait for it.
+        order = sorted(cells, key=lambda cell: (cell.precision, cell.network.hash))
     left = Counter(cell.network.hash for cell in order)
 
     def verify(cell: Cell) -> Verification:
         started(cell)
-        return verifier.verify(cell, environments[cell.framework])
+        found = verifier.verify(sharing(cell, jobs), environments[cell.framework])
+        return dataclasses.replace(found, cell=cell)
 
     tasks: list[tuple[Cell | None, Callable[[], Verification]]] = []
-    for network, members in groupby(order, key=lambda cell: cell.network):
-        if jobs > 1:  # else the reference would only take the place of what waits for it
-            tasks += [(None, compute) for compute in verifier.references(network)]
-        tasks += [(cell, partial(verify, cell)) for cell in members]
+    known: set[str] = set()
+    for cell in order:
+        if jobs > 1 and cell.network.hash not in known:
+            tasks += [(None, compute) for compute in verifier.references(cell.network)]
+            known.add(cell.network.hash)
+        tasks.append((cell, partial(verify, cell)))
     for cell, verification in at_once(tasks, jobs, verifier.stop):
         left[cell.network.hash] -= 1
         if not left[cell.network.hash]:

@@ -21,6 +21,9 @@ class Adapter(Base):
         cache = job.compile_cache or (job.scratch and os.path.join(job.scratch, "inductor"))
         if cache:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
+        if job.compile_only or job.checks:
+            # Others do the same beside it; each of these processes imports PyTorch first.
+            os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = str(job.threads)
 
     @classmethod
     def imports(cls, job: Job) -> None:
