@@ -9,7 +9,7 @@ from netdyno.comparability.difference import UNKNOWN, Difference, Fact, between
 from netdyno.comparability.fingerprint import Fingerprint, look
 from netdyno.frameworks import frameworks
 
-__all__ = ["differences"]
+__all__ = ["differences", "gpu_model"]
 
 # What a kernel keeps for itself changes with its version: less than this is the same memory.
 SAME_MEMORY = 0.02
@@ -138,7 +138,7 @@ def _compiles(found: Fingerprint) -> bool:
 def _gpus(a: Fingerprint, b: Fingerprint) -> Iterator[Difference | None]:
     if not (a.on_gpu and b.on_gpu):
         return
-    models = _model(a), _model(b)
+    models = gpu_model(a), gpu_model(b)
     yield between(
         "GPU",
         *models,
@@ -164,7 +164,7 @@ def _gpus(a: Fingerprint, b: Fingerprint) -> Iterator[Difference | None]:
         )
 
 
-def _model(found: Fingerprint) -> Any:
+def gpu_model(found: Fingerprint) -> Any:
     """As the process saw it; the host's list may be in another order."""
     listed = _listed(found)
     index = str(found.cell.get("device")).partition(":")[2] or "0"

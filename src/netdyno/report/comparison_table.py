@@ -11,6 +11,7 @@ from rich.table import Table
 
 from netdyno.report.advice import PHASE_NAMES
 from netdyno.report.comparison import Pair
+from netdyno.report.markdown import escaped
 from netdyno.stats.estimate import Estimate
 from netdyno.stats.ratio import Ratio
 
@@ -58,18 +59,11 @@ def markdown(pairs: Sequence[Pair], left_out: Sequence[str], phase: str) -> str:
         "|---|---:|---:|---:|---|---|---|",
     ]
     for pair in pairs:
-        *words, call, kind = map(_cell, _words(pair))
+        *words, call, kind = map(escaped, _words(pair))
         lines.append(f"| {' | '.join([*words, f'**{call}**', kind])} |")
     below = [*_differences(pairs), *left_out]
-    lines += ["", LEGEND, *([""] if below else []), *(f"- {_cell(line)}" for line in below)]
+    lines += ["", LEGEND, *([""] if below else []), *(f"- {escaped(line)}" for line in below)]
     return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    """Nothing in a name can end a column or start a tag."""
-    for special, harmless in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("`", "\\`")):
-        text = text.replace(special, harmless)
-    return text.replace("\n", " ")
 
 
 def _words(pair: Pair) -> list[str]:

@@ -21,7 +21,7 @@ from netdyno.report.summary import Row, summary
 from netdyno.stats.estimate import Estimate
 from netdyno.store.run import Run
 
-__all__ = ["label", "print_run"]
+__all__ = ["estimated_ms", "full_label", "is_unverified", "label", "milliseconds", "print_run"]
 
 ENDINGS = {
     "interrupted": "was interrupted",
@@ -116,15 +116,21 @@ def _mode(row: Row, rows: Sequence[Row]) -> str:
 def label(row: Row, rows: Sequence[Row]) -> str:
     """Of a row among ``rows``: ``PyTorch`` or, where that says too little, ``PyTorch compile``."""
     alone = sum(_title(other) == _title(row) for other in rows) == 1
-    return _title(row) if alone else f"{_title(row)} {_mode(row, rows)}"
+    return _title(row) if alone else full_label(row, rows)
 
 
-def _is_unverified(row: Row) -> bool:
+def full_label(row: Row, rows: Sequence[Row]) -> str:
+    """Of a row among ``rows``: ``PyTorch compile``, with its layout where there are several."""
+    return f"{_title(row)} {_mode(row, rows)}"
+
+
+def is_unverified(row: Row) -> bool:
+    """Whether it has a time that nothing vouches for."""
     return row.forward_backward is not None and not row.verified
 
 
 def _marks(row: Row) -> str:
-    unverified = " [red]†[/red]" if _is_unverified(row) else ""
+    unverified = " [red]†[/red]" if is_unverified(row) else ""
     return unverified + (" [yellow]‡[/yellow]" if row.disturbed else "")
 
 
@@ -135,7 +141,7 @@ def _rate(value: float | None) -> str:
 
 
 def _both(row: Row) -> str:
-    return f"[bold]{_ms(row.forward_backward)}[/bold]"
+    return f"[bold]{estimated_ms(row.forward_backward)}[/bold]"
 
 
 def _backward(row: Row) -> str:
@@ -151,13 +157,18 @@ def _faults(row: Row) -> str:
     return "-" if row.minor_faults is None else f"{row.minor_faults:,.0f}"
 
 
-def _ms(value: Estimate | None) -> str:
+def milliseconds(seconds: float) -> str:
+    """With as many digits as a time can be trusted with."""
+    value = seconds * 1e3
+    return f"{value:.{0 if value >= 1000 else 1 if value >= 100 else 2}f}"
+
+
+def estimated_ms(value: Estimate | None) -> str:
+    """``12.34 ± 2%``, half of its interval as a share; ``?`` where one process has none."""
     if value is None:
         return "-"
-    milliseconds = value.seconds * 1e3
-    digits = 0 if milliseconds >= 1000 else 1 if milliseconds >= 100 else 2
     width = value.half_width
-    return f"{milliseconds:.{digits}f} ±" + (f"{width:>3.0%}" if width is not None else "  ?")
+    return f"{milliseconds(value.seconds)} ±" + (f"{width:>3.0%}" if width is not None else "  ?")
 
 
 def _ratio(row: Row) -> str:
@@ -209,11 +220,11 @@ def _flops(scale: float) -> Callable[[Row], str]:
 OF_LIMIT = "of the\nlimit"
 GFLOPS, TFLOPS = "GFLOP\n/s", "TFLOP\n/s"
 COLUMNS: dict[str, Callable[[Row], str]] = {
-    "forward\nms": lambda row: _ms(row.forward),
+    "forward\nms": lambda row: estimated_ms(row.forward),
     "backward*\nms": _backward,
     "forward+backward\nms": _both,
     "times the\nfastest": _ratio,
-    "train step\nms": lambda row: _ms(row.train_step),
+    "train step\nms": lambda row: estimated_ms(row.train_step),
     "images\n/s": lambda row: _rate(row.images_per_second),
     OF_LIMIT: _of_limit,
     GFLOPS: _flops(1e9),
@@ -279,7 +290,7 @@ def _print_remarks(run: Run, rows: Sequence[Row], console: Console) -> None:
     )
     if any(row.forward_backward and row.forward_backward.low is None for row in rows):
         console.print("?: a single process has no interval: give it more --rounds.", style="yellow")
-    if any(map(_is_unverified, rows)):
+    if any(map(is_unverified, rows)):
         console.print("†: NOT VERIFIED to compute what the others compute.", style="red")
     if any(row.disturbed for row in rows):
         console.print("‡: some blocks were disturbed, and are left out:", style="yellow")
