@@ -101,8 +101,8 @@ class Adapter(abc.ABC):
         """``(N, classes)`` of the last ``forward``."""
 
     @abc.abstractmethod
-    def gradients(self) -> Dict[str, np.ndarray]:
-        """By parameter name, of the last ``forward_backward``."""
+    def gradients(self) -> Mapping[str, np.ndarray]:
+        """By parameter name, of the last ``forward_backward``; valid until the next call."""
 
     def input_gradient(self) -> np.ndarray:
         """Of the loss by the batch's images, ``(N, C, H, W)``. For parity checks: never timed.
@@ -113,8 +113,8 @@ class Adapter(abc.ABC):
         raise UnsupportedError("this adapter gives no gradient by the images")
 
     @abc.abstractmethod
-    def parameters(self) -> Dict[str, np.ndarray]:
-        """By name, as they are now."""
+    def parameters(self) -> Mapping[str, np.ndarray]:
+        """By name, as they are now; valid until the next call."""
 
     def running_statistics(self) -> Dict[str, np.ndarray]:
         """Of each batch norm: ``NAME.running_mean`` and ``NAME.running_variance``."""

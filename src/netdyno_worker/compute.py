@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Dict, Mapping
+from typing import Callable, Dict, List, Mapping
 
 import numpy as np
 
@@ -13,12 +13,19 @@ from netdyno_worker.adapter import Adapter
 from netdyno_worker.protocol import Check
 
 NAMES = "names.json"
+# Elements of a parameter that are held in double precision at once.
+CHUNK = 2**20
+
+Put = Callable[[str, np.ndarray], None]
 
 
-def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
+def compute(adapter: Adapter, check: Check, seed: int, put: Put) -> None:
     """Loss, logits, running statistics and gradients of one batch; then of some train steps.
 
-    Keys: ``loss``, ``logits``, ``running/NAME``, ``gradient/NAME`` (``gradient/images`` when it is
+    Each goes to ``put`` as it is there, which must copy it: together they may be gigabytes, and on
+    a machine whose memory grows as it is used, each costs more than what is computed.
+
+    Names: ``loss``, ``logits``, ``running/NAME``, ``gradient/NAME`` (``gradient/images`` when it is
     asked for); and with train steps
     ``losses`` (before each step) and ``update/NAME`` (parameter after them less parameter before).
     """
@@ -28,7 +35,8 @@ def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
     adapter.set_batch(images, labels)
     adapter.forward()
     adapter.synchronize()
-    found = {"loss": np.float64(adapter.loss()), "logits": np.array(adapter.logits())}
+    put("loss", np.float64(adapter.loss()))
+    put("logits", adapter.logits())
     # Another batch first: gradients that are kept from an earlier call would show.
     adapter.set_batch(images[::-1].copy(), labels)
     adapter.forward_backward()
@@ -39,44 +47,59 @@ def compute(adapter: Adapter, check: Check, seed: int) -> Dict[str, np.ndarray]:
     adapter.synchronize()
     # Asked here and not before: MXNet updates them in the backward pass.
     for name, value in adapter.running_statistics().items():
-        found["running/" + name] = np.array(value)
+        put("running/" + name, value)
     for name, value in adapter.gradients().items():
-        found["gradient/" + name] = np.array(value)
+        put("gradient/" + name, value)
     if check.input_gradient:
-        found["gradient/images"] = np.array(adapter.input_gradient())
+        put("gradient/images", adapter.input_gradient())
     if check.train_steps:
-        found.update(_train(adapter, start, check.train_steps))
-    return found
+        _train(adapter, start, check.train_steps, put)
 
 
-def _train(adapter: Adapter, start: Mapping[str, np.ndarray], steps: int) -> Dict[str, np.ndarray]:
+def _train(adapter: Adapter, start: Mapping[str, np.ndarray], steps: int, put: Put) -> None:
     adapter.load(start)
     losses = []
     for _ in range(steps):
         adapter.train_step()
         adapter.synchronize()
         losses.append(adapter.loss())
-    found = {"losses": np.array(losses, np.float64)}
+    put("losses", np.array(losses, np.float64))
     for name, value in adapter.parameters().items():
-        # The difference of two near floats is exact in double precision, and no longer than them.
-        update = np.subtract(value, start[name], dtype=np.float64)
-        found["update/" + name] = update.astype(value.dtype, copy=False)
+        put("update/" + name, _difference(value, start[name]))
+
+
+def _difference(value: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """The difference of two near floats is exact in double precision, and no longer than them."""
+    after, before = np.ravel(value), np.ravel(start)
+    found = np.empty(value.shape, value.dtype)
+    into = found.reshape(-1)
+    for begin in range(0, after.size, CHUNK):
+        part = slice(begin, begin + CHUNK)
+        into[part] = np.subtract(after[part], before[part], dtype=np.float64)
     return found
 
 
-def save(arrays: Dict[str, np.ndarray], folder: str) -> None:
-    """As one ``.npy`` file each, with a list of their names beside them; nothing is pickled."""
-    os.makedirs(folder, exist_ok=True)
-    names = sorted(arrays)
-    for index, name in enumerate(names):
-        path = os.path.join(folder, "{}.npy".format(index))
-        np.save(path, np.ascontiguousarray(arrays[name]).reshape(arrays[name].shape))
-    with open(os.path.join(folder, NAMES), "w", encoding="utf-8") as file:
-        json.dump(names, file)
+class Folder:
+    """Arrays as one ``.npy`` file each, with a list of their names; nothing is pickled."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._names: List[str] = []
+        os.makedirs(path, exist_ok=True)
+
+    def put(self, name: str, value: np.ndarray) -> None:
+        path = os.path.join(self._path, "{}.npy".format(len(self._names)))
+        np.save(path, np.ascontiguousarray(value).reshape(np.shape(value)))
+        self._names.append(name)
+
+    def close(self) -> None:
+        """Until then it cannot be read."""
+        with open(os.path.join(self._path, NAMES), "w", encoding="utf-8") as file:
+            json.dump(self._names, file)
 
 
 def read(folder: str) -> Dict[str, np.ndarray]:
-    """What ``save`` wrote, mapped and not copied: a network's gradients may be a gigabyte.
+    """What a ``Folder`` holds, mapped and not copied: a network's gradients may be a gigabyte.
 
     Raises ValueError for a file that holds anything but an array.
     """

@@ -181,7 +181,9 @@ def _compute_checks(cls: Type[Adapter], job: Job, events: Events) -> None:
         status, reason = "ok", ""
         try:
             adapter = cls(job._replace(network=check.network, batch_size=check.batch_size))
-            compute.save(compute.compute(adapter, check, job.seed), check.results)
+            folder = compute.Folder(check.results)
+            compute.compute(adapter, check, job.seed, folder.put)
+            folder.close()
         except Exception as error:
             traceback.print_exc()
             status, reason = _status(error), _reason(error)

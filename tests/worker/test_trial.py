@@ -349,7 +349,10 @@ def test_arrays_come_back_as_they_were_saved(tmp_path: Path) -> None:
         "gradient/conv1/3x3.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
         "losses": np.zeros(0),
     }
-    compute.save(arrays, str(tmp_path / "x"))
+    folder = compute.Folder(str(tmp_path / "x"))
+    for name, value in arrays.items():
+        folder.put(name, value)
+    folder.close()
     found = compute.read(str(tmp_path / "x"))
     assert found.keys() == arrays.keys()
     for name, value in arrays.items():

@@ -26,6 +26,7 @@ SCHEMA = 1
 COMPUTES = (
     "adapter.py",
     "compute.py",
+    "lazy.py",
     "network.py",
     "pooling.py",
     "protocol.py",

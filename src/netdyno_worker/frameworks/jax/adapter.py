@@ -10,6 +10,7 @@ import numpy as np
 
 from netdyno_worker.adapter import LOSS_SCALE, UnsupportedError
 from netdyno_worker.adapter import Adapter as Base
+from netdyno_worker.lazy import Lazy
 from netdyno_worker.protocol import Job
 
 # Values of jax_default_matmul_precision under which single precision is single precision.
@@ -153,8 +154,11 @@ class Adapter(Base):
     def logits(self) -> np.ndarray:
         return np.asarray(self._logits.astype(self.dtype))
 
-    def gradients(self) -> Dict[str, np.ndarray]:
-        return {name: self._outward(np.asarray(g)) for name, g in self._gradients.items()}
+    def gradients(self) -> Mapping[str, np.ndarray]:
+        return self._outside(self._gradients)
+
+    def _outside(self, arrays: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
+        return Lazy(arrays, lambda name: self._outward(np.asarray(arrays[name])))
 
     def input_gradient(self) -> np.ndarray:
         found = np.asarray(
@@ -164,8 +168,8 @@ class Adapter(Base):
         )
         return found.transpose(0, 3, 1, 2) if self.channels_last else found
 
-    def parameters(self) -> Dict[str, np.ndarray]:
-        return {name: self._outward(np.asarray(w)) for name, w in self._parameters.items()}
+    def parameters(self) -> Mapping[str, np.ndarray]:
+        return self._outside(self._parameters)
 
     def running_statistics(self) -> Dict[str, np.ndarray]:
         found = {}

@@ -12,6 +12,7 @@ import numpy as np
 from netdyno_worker.adapter import LOSS_SCALE, UnsupportedError
 from netdyno_worker.adapter import Adapter as Base
 from netdyno_worker.frameworks.keras.trainer import Trainer, outward
+from netdyno_worker.lazy import Lazy
 from netdyno_worker.protocol import Job
 
 
@@ -65,15 +66,17 @@ class Adapter(Base):
     def logits(self) -> np.ndarray:
         return self.trainer.logits().astype(self.dtype)
 
-    def gradients(self) -> Dict[str, np.ndarray]:
-        return {name: outward(value) for name, value in self.trainer.gradients().items()}
+    def gradients(self) -> Mapping[str, np.ndarray]:
+        found = self.trainer.gradients()
+        return Lazy(found, lambda name: outward(found[name]))
 
     def input_gradient(self) -> np.ndarray:
         found = self.trainer.input_gradient()
         return found.transpose(0, 3, 1, 2) if self.channels_last else found
 
-    def parameters(self) -> Dict[str, np.ndarray]:
-        return {name: outward(value) for name, value in self.trainer.parameters().items()}
+    def parameters(self) -> Mapping[str, np.ndarray]:
+        found = self.trainer.parameters()
+        return Lazy(found, lambda name: outward(found[name]))
 
     def running_statistics(self) -> Dict[str, np.ndarray]:
         found = {}

@@ -15,6 +15,7 @@ from netdyno_worker.frameworks.jax import adapter as jax_adapter
 from netdyno_worker.frameworks.jax.memory import planned
 from netdyno_worker.frameworks.keras.trainer import Trainer as Base
 from netdyno_worker.frameworks.keras.trainer import without_autotuning
+from netdyno_worker.lazy import Lazy
 from netdyno_worker.memory import Reported
 from netdyno_worker.protocol import Job
 
@@ -135,15 +136,17 @@ class Trainer(Base):
     def logits(self) -> np.ndarray:
         return np.asarray(self._logits)
 
-    def gradients(self) -> Dict[str, np.ndarray]:
-        return dict(zip(self.names, map(np.asarray, self._gradients)))
+    def gradients(self) -> Mapping[str, np.ndarray]:
+        found = dict(zip(self.names, self._gradients))
+        return Lazy(found, lambda name: np.asarray(found[name]))
 
     def input_gradient(self) -> np.ndarray:
         images, labels = self._batch
         return np.asarray(self._by_images(images, self._trainable, self._others, labels))
 
-    def parameters(self) -> Dict[str, np.ndarray]:
-        return dict(zip(self.names, map(np.asarray, self._trainable)))
+    def parameters(self) -> Mapping[str, np.ndarray]:
+        found = dict(zip(self.names, self._trainable))
+        return Lazy(found, lambda name: np.asarray(found[name]))
 
     def running(self) -> Dict[str, Any]:
         order = [id(variable) for variable in self.model.non_trainable_variables]

@@ -6,7 +6,7 @@ After Keras' guide "Writing a training loop from scratch in PyTorch".
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from netdyno_worker.adapter import UnsupportedError
 from netdyno_worker.frameworks.keras.trainer import Trainer as Base
 from netdyno_worker.frameworks.pytorch import adapter as pytorch
 from netdyno_worker.frameworks.pytorch.memory import report
+from netdyno_worker.lazy import Lazy
 from netdyno_worker.memory import Reported
 from netdyno_worker.protocol import Job
 
@@ -91,8 +92,9 @@ class Trainer(Base):
     def logits(self) -> np.ndarray:
         return self._logits.double().cpu().numpy()
 
-    def gradients(self) -> Dict[str, np.ndarray]:
-        return {name: found.cpu().numpy() for name, found in zip(self.names, self._found())}
+    def gradients(self) -> Mapping[str, np.ndarray]:
+        found = dict(zip(self.names, self._found()))
+        return Lazy(found, lambda name: found[name].cpu().numpy())
 
     def input_gradient(self) -> np.ndarray:
         images, labels = self._batch

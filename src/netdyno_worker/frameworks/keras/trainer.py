@@ -9,6 +9,7 @@ from typing import Any, Callable, ClassVar, Dict, List, Mapping, Optional
 import numpy as np
 
 from netdyno_worker.adapter import LOSS_SCALE
+from netdyno_worker.lazy import Lazy
 from netdyno_worker.memory import Reported
 from netdyno_worker.protocol import Job
 
@@ -102,16 +103,14 @@ class Trainer(abc.ABC):
     def logits(self) -> np.ndarray: ...
 
     @abc.abstractmethod
-    def gradients(self) -> Dict[str, np.ndarray]: ...
+    def gradients(self) -> Mapping[str, np.ndarray]: ...
 
     @abc.abstractmethod
     def input_gradient(self) -> np.ndarray: ...
 
-    def parameters(self) -> Dict[str, np.ndarray]:
-        return {
-            name: self.keras.ops.convert_to_numpy(variable).copy()
-            for name, variable in self.built.parameters.items()
-        }
+    def parameters(self) -> Mapping[str, np.ndarray]:
+        found = self.built.parameters
+        return Lazy(found, lambda name: self.keras.ops.convert_to_numpy(found[name]))
 
     def running(self) -> Dict[str, Any]:
         """Mean and variance of each batch norm."""

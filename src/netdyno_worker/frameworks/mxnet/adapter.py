@@ -14,6 +14,7 @@ import numpy as np
 
 from netdyno_worker.adapter import Adapter as Base
 from netdyno_worker.adapter import UnsupportedError, tf32_is_forbidden
+from netdyno_worker.lazy import Lazy
 from netdyno_worker.protocol import Job
 
 
@@ -77,16 +78,16 @@ class Adapter(Base):
     def logits(self) -> np.ndarray:
         return self.run.logits.asnumpy()
 
-    def gradients(self) -> Dict[str, np.ndarray]:
+    def gradients(self) -> Mapping[str, np.ndarray]:
         names = self.job.network.parameter_shapes()
-        return {name: self.run.gradient(name).asnumpy() for name in names}
+        return Lazy(names, lambda name: self.run.gradient(name).asnumpy())
 
     def input_gradient(self) -> np.ndarray:
         return self.run.input_gradient().asnumpy()
 
-    def parameters(self) -> Dict[str, np.ndarray]:
+    def parameters(self) -> Mapping[str, np.ndarray]:
         names = self.job.network.parameter_shapes()
-        return {name: self.run.weight(name).asnumpy() for name in names}
+        return Lazy(names, lambda name: self.run.weight(name).asnumpy())
 
     def running_statistics(self) -> Dict[str, np.ndarray]:
         return {

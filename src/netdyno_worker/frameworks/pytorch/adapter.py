@@ -10,6 +10,7 @@ import numpy as np
 
 from netdyno_worker.adapter import LOSS_SCALE, UnsupportedError
 from netdyno_worker.adapter import Adapter as Base
+from netdyno_worker.lazy import Lazy
 from netdyno_worker.loop import DeviceEvents
 from netdyno_worker.protocol import Job
 
@@ -52,9 +53,9 @@ class Adapter(Base):
         torch.backends.cudnn.allow_tf32 = job.precision == "tf32"
         torch.backends.cudnn.benchmark = job.autotune  # shapes never change here
         self.format = torch.channels_last if job.layout == "nhwc" else torch.contiguous_format
-        self.module = module.build(job.network).to(
-            device=self.device, dtype=self.dtype, memory_format=self.format
-        )
+        with self.device:  # where parameters are made
+            built = module.build(job.network)
+        self.module = built.to(dtype=self.dtype, memory_format=self.format)
         self.module.train()
         self.names = dict(
             zip(job.network.parameter_shapes(), module.parameters(self.module, job.network))
@@ -141,8 +142,8 @@ class Adapter(Base):
     def logits(self) -> np.ndarray:
         return self._logits.to(self.dtype).cpu().numpy()
 
-    def gradients(self) -> Dict[str, np.ndarray]:
-        return {name: value.grad.cpu().numpy() for name, value in self.names.items()}
+    def gradients(self) -> Mapping[str, np.ndarray]:
+        return Lazy(self.names, lambda name: self.names[name].grad.cpu().numpy())
 
     def input_gradient(self) -> np.ndarray:
         images = self.images.detach().requires_grad_()
@@ -150,8 +151,8 @@ class Adapter(Base):
         (gradient,) = self.torch.autograd.grad(loss, images)
         return gradient.cpu().numpy()
 
-    def parameters(self) -> Dict[str, np.ndarray]:
-        return {name: value.detach().cpu().numpy().copy() for name, value in self.names.items()}
+    def parameters(self) -> Mapping[str, np.ndarray]:
+        return Lazy(self.names, lambda name: self.names[name].detach().cpu().numpy())
 
     def running_statistics(self) -> Dict[str, np.ndarray]:
         found = {}

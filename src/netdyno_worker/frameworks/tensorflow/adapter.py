@@ -11,6 +11,7 @@ import numpy as np
 
 from netdyno_worker.adapter import Adapter as Base
 from netdyno_worker.adapter import UnsupportedError
+from netdyno_worker.lazy import Lazy
 from netdyno_worker.protocol import Job
 
 
@@ -135,18 +136,16 @@ class Adapter(Base):
     def logits(self) -> np.ndarray:
         return self._logits.numpy()
 
-    def gradients(self) -> Dict[str, np.ndarray]:
-        return {
-            name: _outward(gradient.numpy())
-            for name, gradient in zip(self.variables, self._gradients)
-        }
+    def gradients(self) -> Mapping[str, np.ndarray]:
+        found = dict(zip(self.variables, self._gradients))
+        return Lazy(found, lambda name: _outward(found[name].numpy()))
 
     def input_gradient(self) -> np.ndarray:
         with self.tf.device(self.device):
             return self._by_images(self._images, self._labels).numpy().transpose(0, 3, 1, 2)
 
-    def parameters(self) -> Dict[str, np.ndarray]:
-        return {name: _outward(variable.numpy()) for name, variable in self.variables.items()}
+    def parameters(self) -> Mapping[str, np.ndarray]:
+        return Lazy(self.variables, lambda name: _outward(self.variables[name].numpy()))
 
     def running_statistics(self) -> Dict[str, np.ndarray]:
         found = {}

@@ -7,12 +7,13 @@ import glob
 import os
 import subprocess
 import sys
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
 from netdyno_worker.adapter import LOSS_SCALE, UnsupportedError
 from netdyno_worker.adapter import Adapter as Base
+from netdyno_worker.lazy import Lazy
 from netdyno_worker.protocol import Job
 
 # Variables that change which kernels tinygrad makes: what a person has set stays in force.
@@ -62,16 +63,11 @@ class Adapter(Base):
         self.dtype = np.float64 if job.precision == "fp64" else np.float32
         self.scale = LOSS_SCALE if job.precision == "fp16" else 1.0
         self.network = function.build(job.network, job.precision)
-        self._parameters = {
-            name: self._put(np.zeros(shape, self.dtype))
-            for name, shape in job.network.parameter_shapes().items()
-        }
-        self._momenta = {
-            name: self._put(np.zeros(value.shape, self.dtype))
-            for name, value in self._parameters.items()
-        }
+        shapes = job.network.parameter_shapes()
+        self._parameters = {name: self._filled(shape) for name, shape in shapes.items()}
+        self._momenta = {name: self._filled(shape) for name, shape in shapes.items()}
         self._running = {
-            layer.name + key: self._put(np.zeros(layer.output_shape[0], self.dtype))
+            layer.name + key: self._filled((layer.output_shape[0],))
             for layer in job.network.batch_norms()
             for key in (".running_mean", ".running_variance")
         }
@@ -82,6 +78,13 @@ class Adapter(Base):
     def _put(self, value: np.ndarray) -> Any:
         return self._tensor(value).contiguous().realize()
 
+    def _filled(self, shape: Tuple[int, ...], value: float = 0.0) -> Any:
+        """Made where it is to lie."""
+        dtype = self.tinygrad.dtypes.float64 if self.dtype is np.float64 else None
+        dtype = dtype or self.tinygrad.dtypes.float32
+        made = self.tinygrad.Tensor.full(shape, value, device=self.device, dtype=dtype)
+        return made.contiguous().realize()
+
     def _tensor(self, value: np.ndarray) -> Any:
         """Of an array of its own: tinygrad's CUDA device copies from none that is read-only."""
         return self.tinygrad.Tensor(np.array(value, order="C"), device=self.device)
@@ -89,15 +92,13 @@ class Adapter(Base):
     def load(self, parameters: Mapping[str, np.ndarray]) -> None:
         # Into the memory that is there: captured kernels hold on to it.
         for name, value in parameters.items():
-            self._write(self._parameters[name], value)
+            new = self._tensor(value.astype(self.dtype, copy=False))
+            self._parameters[name].assign(new).realize()
         for value in self._momenta.values():
-            self._write(value, 0.0)
+            value.assign(self._filled(value.shape)).realize()
         for name, value in self._running.items():
-            self._write(value, 1.0 if name.endswith("variance") else 0.0)
-
-    def _write(self, tensor: Any, value: Any) -> None:
-        filled = np.broadcast_to(np.asarray(value, self.dtype), tensor.shape)
-        tensor.assign(self._tensor(filled)).realize()
+            start = 1.0 if name.endswith("variance") else 0.0
+            value.assign(self._filled(value.shape, start)).realize()
 
     def set_batch(self, images: np.ndarray, labels: np.ndarray) -> None:
         self._images = self._put(images.astype(self.dtype, copy=False))
@@ -172,8 +173,9 @@ class Adapter(Base):
     def logits(self) -> np.ndarray:
         return self._logits.numpy()
 
-    def gradients(self) -> Dict[str, np.ndarray]:
-        return {name: value.numpy() for name, value in self._gradients.items()}
+    def gradients(self) -> Mapping[str, np.ndarray]:
+        found = self._gradients
+        return Lazy(found, lambda name: found[name].numpy())
 
     def input_gradient(self) -> np.ndarray:
         with self._training():
@@ -181,8 +183,8 @@ class Adapter(Base):
             (gradient,) = (loss * self.scale).gradient(self._images)
             return (gradient / self.scale).numpy()
 
-    def parameters(self) -> Dict[str, np.ndarray]:
-        return {name: value.numpy() for name, value in self._parameters.items()}
+    def parameters(self) -> Mapping[str, np.ndarray]:
+        return Lazy(self._parameters, lambda name: self._parameters[name].numpy())
 
     def running_statistics(self) -> Dict[str, np.ndarray]:
         return {name: value.numpy() for name, value in self._running.items()}
