@@ -22,6 +22,7 @@ import math
 import random
 import statistics
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -101,15 +102,18 @@ def main() -> int:
         chosen = cells_with_loops(options)
         settings = load_settings(options.python)
         results: dict[str, list[Pairs]] = {cell.key: [] for cell in chosen}
-        for number in range(options.processes):
-            for cell in random.Random(number).sample(chosen, len(chosen)):
-                pairs = measure(cell, options.phase, options.blocks, settings)
-                results[cell.key].append(pairs)
-                print(f"process {number + 1}: {cell.framework} {cell.mode}", file=sys.stderr)
+        with suppress(KeyboardInterrupt):  # what was measured is reported all the same
+            for number in range(options.processes):
+                for cell in random.Random(number).sample(chosen, len(chosen)):
+                    pairs = measure(cell, options.phase, options.blocks, settings)
+                    results[cell.key].append(pairs)
+                    ratio = statistics.median(own / theirs for own, theirs in pairs)
+                    what = f"process {number + 1}: {cell.framework} {cell.mode}"
+                    print(f"{what}: {ratio:.3f}", file=sys.stderr, flush=True)
     except NetdynoError as error:
         print(f"overhead: {error}", file=sys.stderr)
         return 2
-    return report(chosen, results, options)
+    return report([cell for cell in chosen if results[cell.key]], results, options)
 
 
 def report(chosen: list[Cell], results: dict[str, list[Pairs]], options: argparse.Namespace) -> int:

@@ -52,6 +52,8 @@ CLASSES = (
     ("elementwise", r"elementwise|foreach|multi_tensor|threshold|fill|relu|aten::mul"),
 )
 LONGEST = 3
+# Of a kernel's name in the table; cuDNN's and CUTLASS' go on for hundreds of letters.
+LETTERS = 70
 
 
 def class_of(kernel: str) -> str:
@@ -109,7 +111,7 @@ def print_breakdown(cell: Cell, found: dict[str, Any], console: Console) -> None
     table.add_column("class", no_wrap=True)
     for column in ("ms", "share", "launches"):
         table.add_column(column, justify="right")
-    table.add_column("longest kernels, ms", overflow="ellipsis", no_wrap=True)
+    table.add_column("longest kernels, ms", no_wrap=True)
     nothing = {"class": "nothing ran", **found["gaps"], "longest": {}}
     for part in (*found["classes"], nothing):
         table.add_row(
@@ -117,9 +119,13 @@ def print_breakdown(cell: Cell, found: dict[str, Any], console: Console) -> None
             f"{part['seconds'] * 1e3:.3f}",
             f"{part['share']:.1%}",
             f"{part['launches']:.4g}" if "launches" in part else "",
-            "\n".join(f"{spent * 1e3:.3f} {name}" for name, spent in part["longest"].items()),
+            "\n".join(f"{s * 1e3:.3f} {_shortened(name)}" for name, s in part["longest"].items()),
         )
     console.print(table)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…"
 
 
 def main() -> int:

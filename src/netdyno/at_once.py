@@ -17,18 +17,19 @@ T = TypeVar("T")
 # Of the host, for gradients and updates of some 140 million parameters and what they are held
 # against.
 JOB_BYTES = 12e9
-MOST = 12
+MOST = 8
+# Of which one runs Python or a compiler, or waits for the GPU, and one is left to others.
+CORES = 2
 
 
 def jobs_for(cells: Sequence[Cell]) -> int:
     """How many of ``cells`` may run at once on this host while nothing is timed.
 
-    One on a processor, where each uses all cores. On a GPU a worker starts Python, compiles, and
-    waits for the GPU: most of it on one core, but for two that are left to others.
+    One on a processor, where each uses all cores.
     """
     if any(cell.device == "cpu" for cell in cells):
         return 1
-    return max(1, min(MOST, cpu().usable_cores - 2, int(memory_bytes() // JOB_BYTES)))
+    return max(1, min(MOST, cpu().usable_cores // CORES, int(memory_bytes() // JOB_BYTES)))
 
 
 def sharing(cell: Cell, jobs: int) -> Cell:

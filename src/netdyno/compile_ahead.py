@@ -38,16 +38,20 @@ def compile_ahead(
     request: Request,
     environments: Mapping[str, Environment],
     redact: Redactor,
+    jobs: int | None = None,
     ended: Callable[[Cell, Outcome], None] = lambda cell, outcome: None,
 ) -> Iterator[dict[str, Path]]:
     """Compile ``cells`` side by side; where each one's trials find it, until the end of the block.
 
-    A cell that fails here has no folder: its trials compile, and say why they fail.
+    ``jobs``: at once; by default as many as suit the machine. A cell that fails here has no folder:
+    its trials compile, and say why they fail.
     """
     with tempfile.TemporaryDirectory(prefix="netdyno-compiled-") as parent:
         folders = {cell.key: Path(parent) / str(index) for index, cell in enumerate(cells)}
         found: dict[str, Path] = {}
-        for cell, outcome in _compiled(cells, request, environments, redact, folders):
+        for cell, outcome in _compiled(
+            cells, request, environments, redact, folders, jobs or jobs_for(cells)
+        ):
             if outcome.status == "ok":
                 found[cell.key] = folders[cell.key]
             ended(cell, outcome)
@@ -60,8 +64,9 @@ def _compiled(
     environments: Mapping[str, Environment],
     redact: Redactor,
     folders: Mapping[str, Path],
+    jobs: int,
 ) -> Iterator[tuple[Cell, Outcome]]:
-    stopped, jobs = threading.Event(), jobs_for(cells)
+    stopped = threading.Event()
 
     def run(cell: Cell) -> Outcome:
         folder = folders[cell.key]

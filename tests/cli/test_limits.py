@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from netdyno.cli import measure
+from netdyno.cli import before
 from netdyno.cli.limits import command
 from netdyno.cli.run import command as run_command
 from netdyno.environments import Environment
@@ -49,8 +49,8 @@ def on_null(monkeypatch: pytest.MonkeyPatch, python: str = sys.executable) -> li
         asked.append(device)
         return [Environment("null", Path(python), "controller", "cpu", "ready")]
 
-    monkeypatch.setattr(measure, "targets", targets)
-    monkeypatch.setattr(measure, "candidates", candidates)
+    monkeypatch.setattr(before, "targets", targets)
+    monkeypatch.setattr(before, "candidates", candidates)
     return asked
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from netdyno.cli.measure import measure, say
+from netdyno.cli.bench import say
+from netdyno.cli.measure import measure
 from netdyno.cli.options import (
     Duration,
     frameworks_option,

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from netdyno import environments
-from netdyno.cli.measure import redactor, say
+from netdyno.cli.bench import redactor, say
 from netdyno.cli.options import Names, python_option, wait_option
 from netdyno.cli.terminal import console, print_json
 from netdyno.device_limits import DeviceLimits

@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from netdyno.cli.measure import Ended, bench, memory_runner, say, verify
+from netdyno.cli.before import verify
+from netdyno.cli.bench import Ended, bench, say
+from netdyno.cli.measure import memory_runner
 from netdyno.host.cpu import available_bytes
 from netdyno.host.devices import gpus
 from netdyno.memory_runner import MemoryRunner

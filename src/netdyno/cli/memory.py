@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from netdyno.cli.bench import Ended
 from netdyno.cli.max_batch import search
-from netdyno.cli.measure import Ended, measure
+from netdyno.cli.measure import measure
 from netdyno.cli.options import (
     Bytes,
     Duration,

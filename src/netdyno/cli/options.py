@@ -20,6 +20,7 @@ __all__ = [
     "Share",
     "device_option",
     "frameworks_option",
+    "jobs_option",
     "layout_option",
     "matrix_options",
     "modes_option",
@@ -182,6 +183,13 @@ wait_option = click.option(
     "--wait/--no-wait",
     default=True,
     help="What to do while another run measures on this machine. Default: wait for its end.",
+)
+
+
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Cells at once in what is not timed. Default: 1 on a processor, up to 8 on a GPU.",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from netdyno import environments
-from netdyno.cli.measure import redactor, say
+from netdyno.cli.bench import redactor, say
 from netdyno.cli.options import python_option, wait_option
 from netdyno.cli.terminal import console, print_json
 from netdyno.errors import NetdynoError

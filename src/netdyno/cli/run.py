@@ -8,12 +8,14 @@ from typing import Any
 
 import click
 
-from netdyno.cli.measure import Ended, measure
+from netdyno.cli.bench import Ended
+from netdyno.cli.measure import measure
 from netdyno.cli.options import (
     Duration,
     Names,
     Share,
     frameworks_option,
+    jobs_option,
     matrix_options,
     networks_option,
     python_option,
@@ -82,6 +84,7 @@ Examples:
 @click.option(
     "--resume", type=click.Path(path_type=Path), help="Go on with this run: measure what it lacks."
 )
+@jobs_option
 @python_option
 @click.option(
     "--unverified", is_flag=True, help="Measure without parity checks, and say so everywhere."
@@ -103,6 +106,7 @@ def command(
     memory: bool,
     no_limits: bool,
     compile_ahead: bool,
+    jobs: int | None,
     unverified: bool,
     strict: bool,
     wait: bool,
@@ -143,6 +147,7 @@ def command(
         measures=tuple(what for what, wanted in measures.items() if wanted),
         choices=found,
         ahead=compile_ahead,
+        jobs=jobs,
     )
     return _report(ended, as_json, strict)
 

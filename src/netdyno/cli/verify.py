@@ -11,10 +11,11 @@ import click
 
 from netdyno import environments
 from netdyno.at_once import jobs_for
-from netdyno.cli.measure import redactor
+from netdyno.cli.bench import redactor
 from netdyno.cli.options import (
     device_option,
     frameworks_option,
+    jobs_option,
     layout_option,
     modes_option,
     networks_option,
@@ -45,6 +46,7 @@ from netdyno.store.run_folder import now
 @layout_option
 @click.option("--layers", is_flag=True, help="Also single layers of random shapes.")
 @click.option("--input-gradient", is_flag=True, help="Also the gradient by the images.")
+@jobs_option
 @python_option
 @wait_option
 @click.option("--verbose", "-v", is_flag=True, help="Every tensor, not only the worst.")
@@ -52,6 +54,7 @@ from netdyno.store.run_folder import now
 def command(
     layers: bool,
     input_gradient: bool,
+    jobs: int | None,
     python: tuple[str, ...],
     wait: bool,
     verbose: bool,
@@ -89,7 +92,7 @@ def command(
         progress.print(text, markup=False, soft_wrap=True)
 
     done: list[Verification] = []
-    for cell, verification in side_by_side(plan, found, verifier, jobs_for(plan), started):
+    for cell, verification in side_by_side(plan, found, verifier, jobs or jobs_for(plan), started):
         if framework(cell.framework).verifiable:
             store.add(verification, found[cell.framework], now())
         done.append(verification)

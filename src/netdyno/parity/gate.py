@@ -23,12 +23,14 @@ def certify(
     verifier: Verifier,
     started: Callable[[Cell], None] = lambda cell: None,
     found_out: Callable[[str, Certificate], None] = lambda key, certificate: None,
+    jobs: int | None = None,
 ) -> dict[str, Certificate]:
     """A certificate for each cell by its key, from the store or from a verification now.
 
     Cells that differ only in batch size, threads or allocator share one: they run the same code.
     Frameworks that compute nothing (``verifiable = false``) get none. ``started`` is told of each
     verification that has to be made, ``found_out`` of each cell's certificate as it is there.
+    ``jobs``: verifications at once; by default as many as suit the machine.
 
     Raises:
         NetdynoError: the certificates cannot be kept.
@@ -53,7 +55,7 @@ def certify(
         else:
             missing.append(cell)
     for cell, verification in side_by_side(
-        missing, environments, verifier, jobs_for(missing), started
+        missing, environments, verifier, jobs or jobs_for(missing), started
     ):
         found(cell.way, store.add(verification, environments[cell.framework], now()))
     return certificates
