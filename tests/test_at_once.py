@@ -21,7 +21,7 @@ def test_processors_are_not_shared_and_memory_counts(
     monkeypatch.setattr(module, "memory_bytes", lambda: 128e9)
     monkeypatch.setattr(module, "cpu", lambda: type("Cpu", (), {"usable_cores": 16}))
     assert jobs_for([gpu, make_cell()]) == 1
-    assert jobs_for([gpu]) == 8
+    assert jobs_for([gpu]) == 4
     monkeypatch.setattr(module, "memory_bytes", lambda: 40e9)
     assert jobs_for([gpu]) == 3
     monkeypatch.setattr(module, "memory_bytes", lambda: 4e9)

@@ -17,9 +17,9 @@ T = TypeVar("T")
 # Of the host, for gradients and updates of some 140 million parameters and what they are held
 # against.
 JOB_BYTES = 12e9
-MOST = 8
-# Of which one runs Python or a compiler, or waits for the GPU, and one is left to others.
-CORES = 2
+MOST = 4
+# Each: XLA tries algorithms and compiles them on all the threads that it is given.
+CORES = 4
 
 
 def jobs_for(cells: Sequence[Cell]) -> int:

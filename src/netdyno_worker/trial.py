@@ -179,6 +179,7 @@ def _compute_checks(cls: Type[Adapter], job: Job, events: Events) -> None:
 
     for check in job.checks:
         status, reason = "ok", ""
+        start, before = clock.now(), clock.usage()
         try:
             adapter = cls(job._replace(network=check.network, batch_size=check.batch_size))
             folder = compute.Folder(check.results)
@@ -187,7 +188,8 @@ def _compute_checks(cls: Type[Adapter], job: Job, events: Events) -> None:
         except Exception as error:
             traceback.print_exc()
             status, reason = _status(error), _reason(error)
-        events.emit("check", name=check.name, status=status, reason=reason)
+        cost = {"seconds": round(clock.now() - start, 3), **clock.used_since(before)}
+        events.emit("check", name=check.name, status=status, reason=reason, **cost)
 
 
 def _draw(job: Job) -> Drawn:

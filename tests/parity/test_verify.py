@@ -95,12 +95,34 @@ def test_precisions_share_double_precision_and_the_reference(
     first = verifier.verify(make(precision="fp32"), here)
     again = verifier.verify(make(precision="fp32"), here)
     assert first.passed
-    assert again.checks == first.checks
+    assert [c.tensors for c in again.checks] == [c.tensors for c in first.checks]
     # Of the reference, which is in double precision: the sheet of layers and the network.
     assert Counter(computed) == {"numpy fp32": 2, "numpy fp64": 1 + 2}
     verifier.forget(small_network())
     verifier.verify(make(precision="fp32"), here)
     assert Counter(computed) == {"numpy fp32": 3, "numpy fp64": 1 + 2 + 2}
+
+
+@pytest.mark.parametrize(("device", "tuned"), [("cpu", "on"), ("cuda:0", "off")])
+def test_double_precision_tries_no_algorithms_on_a_gpu(
+    verifier: Verifier,
+    here: Environment,
+    make_cell: MakeCell,
+    monkeypatch: pytest.MonkeyPatch,
+    device: str,
+    tuned: str,
+) -> None:
+    seen: dict[str, str] = {}
+
+    def watching(cell: Cell, *rest: Any) -> Computed:
+        seen.setdefault(cell.precision, cell.autotune)  # the reference comes later, on the CPU
+        return compute(cell, *rest)
+
+    monkeypatch.setattr(verify, "compute", watching)
+    monkeypatch.setattr(verifier, "_expected", lambda check: {})
+    cell = make_cell(framework="numpy", mode="plain", device=device, network=small_network())
+    verifier.verify(cell, here)
+    assert seen == {"fp32": "on", "fp64": tuned}
 
 
 def test_the_gradient_by_the_images_when_asked(here: Environment, make_cell: MakeCell) -> None:

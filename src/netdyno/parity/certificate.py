@@ -144,6 +144,7 @@ class CertificateStore:
                     "name": check.name,
                     "precision": check.precision,
                     "status": check.status,
+                    "seconds": round(check.seconds, 3),
                     "worst": check.worst.name if check.worst else None,
                     "relative_l2": check.worst.relative_l2 if check.worst else None,
                     "bound": check.worst.bound if check.worst else None,

@@ -68,7 +68,8 @@ def compute(
 
     def listen(event: dict[str, Any]) -> None:
         if event.get("event") == "check":
-            outcomes[event["name"]] = Outcome(event["status"], redact(event["reason"]))
+            reason, seconds = redact(event["reason"]), float(event["seconds"])
+            outcomes[event["name"]] = Outcome(event["status"], reason, seconds)
 
     with tempfile.TemporaryDirectory(prefix="netdyno-parity-") as folder:
         paths = [Path(folder) / str(index) for index in range(len(checks))]

@@ -44,7 +44,8 @@ class CheckResult:
     ``status``: ``passed``, ``failed`` (it differs; ``tensors`` say where), ``skipped`` (the
     framework cannot express it), ``crashed`` (it gave no result) or ``known bug`` (it differs, and
     the framework is known to be wrong there); ``reason`` says why. ``first_layer``: where a whole
-    network that differs does so first.
+    network that differs does so first. ``seconds`` that computing it took, without the start of
+    its process.
     """
 
     name: str
@@ -53,6 +54,7 @@ class CheckResult:
     reason: str = ""
     tensors: tuple[TensorResult, ...] = ()
     first_layer: str = ""
+    seconds: float = 0.0
 
     @property
     def failures(self) -> list[TensorResult]:
@@ -213,10 +215,13 @@ class Verifier:
         if cell.precision == STRICT or STRICT not in framework(cell.framework).precisions:
             return results
         strict = checks if strict_checks is None else strict_checks
-        way = dataclasses.replace(cell, precision=STRICT).way
+        # On a GPU the algorithms that are tried and timed in double precision are none of the
+        # cell's: that would only take long.
+        tuned = cell.autotune if cell.device == "cpu" else "off"
+        alone = dataclasses.replace(cell, precision=STRICT, autotune=tuned)
         return results + self._strict.get(
-            (way, *map(_key, strict)),
-            lambda: self._run_in(STRICT, cell, environment, strict),
+            (alone.way, *map(_key, strict)),
+            lambda: self._run_in(STRICT, alone, environment, strict),
             # A crash is tried again: it may have been a full memory.
             keep=lambda found: all(check.status != "crashed" for check in found),
         )
@@ -241,7 +246,9 @@ class Verifier:
         if outcome.status != "ok":
             status: Literal["skipped", "crashed"]
             status = "skipped" if outcome.status == "skipped" else "crashed"
-            return CheckResult(check.name, precision, status, outcome.reason)
+            return CheckResult(
+                check.name, precision, status, outcome.reason, seconds=outcome.seconds
+            )
         bounds = tolerance(check.network, precision, check.batch_size)
         expected = self._expected(check)
         tensors = compare(check.network, computed.arrays[check.name], expected, bounds)
@@ -252,6 +259,7 @@ class Verifier:
             "failed" if differing else "passed",
             "",
             tuple(t for t in tensors if t.passed or not _is_known(t.name, known)),
+            seconds=outcome.seconds,
         )
 
     def _expected(self, check: Check) -> Arrays:
@@ -309,18 +317,9 @@ def layer_checks(seed: int = 1) -> list[Check]:
 def reference_cell(network: Network) -> Cell:
     # On a large host others run beside it; beyond a few threads its loops gain nothing.
     threads = max(2, cpu().usable_cores // 4)
-    return Cell(
-        "numpy",
-        "plain",
-        network.name,
-        network,
-        BATCH_SIZE,
-        STRICT,
-        "nchw",
-        "cpu",
-        threads,
-        "system",
-    )
+    # Its arrays are large and short-lived: memory that stays with the process serves the next ones.
+    axes = (BATCH_SIZE, STRICT, "nchw", "cpu", threads)
+    return Cell("numpy", "plain", network.name, network, *axes, host_allocator="retain")
 
 
 def _is_known(name: str, known: Mapping[str, str]) -> bool:

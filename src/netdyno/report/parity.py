@@ -38,6 +38,7 @@ def print_verifications(
     table.add_column("worst tensor", no_wrap=True, overflow="ellipsis")
     table.add_column("relative L2", justify="right", no_wrap=True)
     table.add_column("allowed", justify="right", no_wrap=True)
+    table.add_column("s", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for verification in verifications:
         for check in verification.checks:
@@ -60,6 +61,7 @@ def _row(verification: Verification, check: CheckResult) -> list[str]:
         escape(worst.name) if worst else "-",
         f"{worst.relative_l2:.1e}" if worst else "-",
         f"{worst.bound:.1e}" if worst else "-",
+        f"{check.seconds:.1f}",
         f"[{style}]{check.status}[/{style}]",
     ]
 
@@ -104,6 +106,7 @@ def verifications_json(verifications: Sequence[Verification]) -> dict[str, Any]:
                         "name": check.name,
                         "precision": check.precision,
                         "status": check.status,
+                        "seconds": check.seconds,
                         "reason": check.reason,
                         "first_layer": check.first_layer,
                         "tensors": [

@@ -99,7 +99,7 @@ class Adapter(Base):
             for name, value in parameters.items()
         }
         self._momenta = {
-            name: self._put(np.zeros(value.shape, self.dtype))
+            name: self.jax.numpy.zeros(value.shape, self.dtype, device=self.device)
             for name, value in self._parameters.items()
         }
         self._running = {
