@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from netdyno.environments import Environment
+from netdyno.launch import local
 from netdyno.networks import Network
 from netdyno.networks.builder import Builder
 from netdyno.plan.cell import Cell
@@ -123,3 +125,19 @@ def write_run(tmp_path: Path) -> WriteRun:
         return folder
 
     return write
+
+
+@pytest.fixture
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """``worker(code)``: that code runs in place of the worker, with its two arguments."""
+
+    def put(code: str) -> None:
+        path = tmp_path / "stand_in.py"
+        path.write_text(textwrap.dedent(code))
+
+        def command(environment: Environment, job: Path, events: Path) -> list[str]:
+            return [sys.executable, "-u", str(path), str(job), str(events)]
+
+        monkeypatch.setattr(local, "command", command)
+
+    return put

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +17,6 @@ import pytest
 
 from netdyno import session
 from netdyno.environments import Environment
-from netdyno.launch import local
 from netdyno.outcome import Outcome
 from netdyno.plan.cell import Cell
 from netdyno.plan.job import job
@@ -63,22 +60,6 @@ def trial(
         )
 
     return run
-
-
-@pytest.fixture
-def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """``worker(code)``: that code runs in place of the worker, with its two arguments."""
-
-    def put(code: str) -> None:
-        path = tmp_path / "stand_in.py"
-        path.write_text(textwrap.dedent(code))
-
-        def command(environment: Environment, job: Path, events: Path) -> list[str]:
-            return [sys.executable, "-u", str(path), str(job), str(events)]
-
-        monkeypatch.setattr(local, "command", command)
-
-    return put
 
 
 def read(events: Path) -> list[dict[str, Any]]:

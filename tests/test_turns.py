@@ -6,9 +6,7 @@ import dataclasses
 import io
 import json
 import os
-import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -22,7 +20,6 @@ from rich.console import Console
 from netdyno import session, turns
 from netdyno.environments import Environment
 from netdyno.host.cpu import Cpu
-from netdyno.launch import local
 from netdyno.outcome import Outcome
 from netdyno.plan import job as plan_job
 from netdyno.plan.best import Choice
@@ -206,26 +203,10 @@ def test_a_first_trial_that_hangs_in_its_preparation_is_ended_as_any_other(
     assert told(runner) == [(1, "timed_out"), (2, "timed_out")]
 
 
-@pytest.fixture
-def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """``script(code)``: that code runs in place of the worker, with its two arguments."""
-
-    def put(code: str) -> None:
-        path = tmp_path / "stand_in.py"
-        path.write_text(textwrap.dedent(code))
-
-        def command(environment: Environment, job: Path, events: Path) -> list[str]:
-            return [sys.executable, "-u", str(path), str(job), str(events)]
-
-        monkeypatch.setattr(local, "command", command)
-
-    return put
-
-
 def test_last_words_of_a_worker_that_dies_in_its_preparation(
-    script: Callable[[str], None], make_cell: Callable[..., Cell], here: Environment, tmp_path: Path
+    worker: Callable[[str], None], make_cell: Callable[..., Cell], here: Environment, tmp_path: Path
 ) -> None:
-    script(
+    worker(
         """
         import os, sys
         with open(sys.argv[2], "a") as file:
@@ -258,44 +239,42 @@ def test_an_interpreter_that_is_not_there_costs_its_own_trial_only(
     assert "nothing" in outcome.reason
 
 
-def test_a_worker_ahead_takes_no_processor_time(
-    make_cell: Callable[..., Cell], here: Environment
-) -> None:
+@pytest.fixture
+def waiting(make_cell: Callable[..., Cell], here: Environment) -> Iterator[Worker]:
+    """A worker that has prepared, and waits for its turn."""
     task = Task(make_cell(), here, {**job(make_cell(), 1), "turns": True}, 30.0, Redactor({}))
     with Worker(task) as worker:
         while worker.preparing():
             time.sleep(0.02)
-        process = psutil.Process(worker._process.pid)
-        time.sleep(0.1)
-        before = process.cpu_times()
-        time.sleep(0.5)
-        after = process.cpu_times()
-        assert after.user + after.system - before.user - before.system <= 0.01
+        yield worker
+
+
+def test_a_worker_ahead_takes_no_processor_time(
+    waiting: Worker,
+) -> None:
+    process = psutil.Process(waiting._process.pid)
+    time.sleep(0.1)
+    before = process.cpu_times()
+    time.sleep(0.5)
+    after = process.cpu_times()
+    assert after.user + after.system - before.user - before.system <= 0.01
 
 
 def test_what_no_trial_wants_is_dismissed(
-    make_cell: Callable[..., Cell], here: Environment
+    waiting: Worker,
 ) -> None:
     """Its standard input ends: no controller is there any more to end it."""
-    task = Task(make_cell(), here, {**job(make_cell(), 1), "turns": True}, 30.0, Redactor({}))
-    with Worker(task) as worker:
-        while worker.preparing():
-            time.sleep(0.02)
-        assert worker._process.stdin
-        worker._process.stdin.close()
-        assert worker._process.wait(10) == 0
-        assert worker._ahead
-        assert '"failed"' not in worker._ahead.text()
+    assert waiting._process.stdin
+    waiting._process.stdin.close()
+    assert waiting._process.wait(10) == 0
+    assert waiting._ahead
+    assert '"failed"' not in waiting._ahead.text()
 
 
 def test_the_framework_finds_nothing_on_standard_input(
-    make_cell: Callable[..., Cell], here: Environment
+    waiting: Worker,
 ) -> None:
-    task = Task(make_cell(), here, {**job(make_cell(), 1), "turns": True}, 30.0, Redactor({}))
-    with Worker(task) as worker:
-        while worker.preparing():
-            time.sleep(0.02)
-        assert Path(f"/proc/{worker._process.pid}/fd/0").readlink() == Path(os.devnull)
+    assert Path(f"/proc/{waiting._process.pid}/fd/0").readlink() == Path(os.devnull)
 
 
 def interrupt_at(
