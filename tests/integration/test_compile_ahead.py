@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from netdyno.compile_ahead import compile_ahead, compiles_ahead
+from netdyno.networks import Network
+from netdyno.networks.builder import Builder
 from netdyno.outcome import Outcome
 from netdyno.plan.cell import Cell
 from netdyno.plan.job import job
@@ -17,16 +19,26 @@ from netdyno.redact import Redactor
 from netdyno.runner import lacking
 from netdyno.session import run_trial
 from tests.integration.conftest import cell, environment_of
-from tests.small_network import small_network
 
 pytestmark = pytest.mark.integration
 
 PHASES = ("forward_backward",)
 
 
+def tiny() -> Network:
+    """Few layers: each takes the C++ compiler seconds."""
+    net = Builder((3, 9, 9))
+    net.conv("c", 8, 3, padding=1)
+    net.relu()
+    net.flatten()
+    net.dense("d", 10)
+    net.loss()
+    return net.network("tiny", options={}, source="")
+
+
 @pytest.fixture
 def compiled() -> Cell:
-    found = cell("pytorch", "compile", small_network())
+    found = cell("pytorch", "compile", tiny())
     reason = lacking(found)
     if reason:
         pytest.skip(reason)
