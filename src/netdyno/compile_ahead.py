@@ -46,7 +46,9 @@ def compile_ahead(
     ``jobs``: at once; by default as many as suit the machine. A cell that fails here has no folder:
     its trials compile, and say why they fail.
     """
-    with tempfile.TemporaryDirectory(prefix="netdyno-compiled-") as parent:
+    with tempfile.TemporaryDirectory(
+        prefix="netdyno-compiled-", ignore_cleanup_errors=True
+    ) as parent:
         folders = {cell.key: Path(parent) / str(index) for index, cell in enumerate(cells)}
         found: dict[str, Path] = {}
         for cell, outcome in _compiled(
