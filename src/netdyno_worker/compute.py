@@ -23,7 +23,7 @@ def compute(adapter: Adapter, check: Check, seed: int, put: Put) -> None:
     """Loss, logits, running statistics and gradients of one batch; then of some train steps.
 
     Each goes to ``put`` as it is there, which must copy it: together they may be gigabytes, and on
-    a machine whose memory grows as it is used, each costs more than what is computed.
+    a machine whose memory grows as it is used, each may cost more than what is computed.
 
     Names: ``loss``, ``logits``, ``running/NAME``, ``gradient/NAME`` (``gradient/images`` when it is
     asked for); and with train steps

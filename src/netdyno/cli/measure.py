@@ -39,16 +39,16 @@ def measure(
     unverified: bool = False,
     wait: bool = True,
     prepare_ahead: bool = True,
+    compile_ahead: bool = False,
     measures: Sequence[str] = ("time",),
     choices: Sequence[Choice] = (),
-    ahead: bool = False,
     jobs: int | None = None,
 ) -> Ended:
     """Verify and measure ``plan``; see ``bench``.
 
-    ``measures``: any of ``time``, ``memory`` and ``limits`` (of the devices). ``ahead``: compile
-    what can be before the trials. ``prepare_ahead``: prepare a trial while the one before it is
-    set up, where that disturbs nothing (see turns.py). ``jobs``: see ``bench``.
+    ``measures``: any of ``time``, ``memory`` and ``limits`` (of the devices). ``prepare_ahead``:
+    prepare a trial while the one before it is set up, where that disturbs nothing (see turns.py).
+    ``compile_ahead``: compile what can be before the trials. ``jobs``: see ``bench``.
 
     ``choices``: of each, the fastest candidate is looked for first and measured as well; ``plan``
     holds their defaults.
@@ -80,17 +80,16 @@ def measure(
                 done=resume.done if resume else (),
                 ahead=worthwhile if prepare_ahead else lambda cell, following: False,
             )
-            with compiled([*plan, *tried] if ahead else [], runner, running) as runner.compiled:
+            ahead = [*plan, *tried] if compile_ahead else []
+            with compiled(ahead, runner, running) as runner.compiled:
                 if choices:
                     plan = _search(runner, choices, running.folder)
                 status = _run(runner, estimates)
         if "memory" in measures:
-            measured = {t.cell for t in resume.memory_trials if t.ended} if resume else set()
-            left = [
-                cell
-                for cell in plan
-                if cell.key not in measured and not ("time" in measures and asked_after(cell))
-            ]
+            known = {t.cell for t in resume.memory_trials if t.ended} if resume else set()
+            if "time" in measures:
+                known |= {cell.key for cell in plan if asked_after(cell)}
+            left = [cell for cell in plan if cell.key not in known]
             _run_memory(memory_runner(request, running), left, estimates)
         running.status = status
     return Ended(running.folder.path, running.status)

@@ -146,7 +146,7 @@ def command(
         prepare_ahead=prepare_ahead,
         measures=tuple(what for what, wanted in measures.items() if wanted),
         choices=found,
-        ahead=compile_ahead,
+        compile_ahead=compile_ahead,
         jobs=jobs,
     )
     return _report(ended, as_json, strict)

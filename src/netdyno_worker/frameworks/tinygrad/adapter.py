@@ -80,8 +80,8 @@ class Adapter(Base):
 
     def _filled(self, shape: Tuple[int, ...], value: float = 0.0) -> Any:
         """Made where it is to lie."""
-        dtype = self.tinygrad.dtypes.float64 if self.dtype is np.float64 else None
-        dtype = dtype or self.tinygrad.dtypes.float32
+        dtypes = self.tinygrad.dtypes
+        dtype = dtypes.float64 if self.dtype is np.float64 else dtypes.float32
         made = self.tinygrad.Tensor.full(shape, value, device=self.device, dtype=dtype)
         return made.contiguous().realize()
 
