@@ -75,7 +75,7 @@ Examples:
 @click.option(
     "--compile-ahead",
     is_flag=True,
-    help="On GPUs, compile PyTorch's cells several at once before the first trial.",
+    help="Compile PyTorch's cells before the first trial, on GPUs several at once.",
 )
 @click.option("--budget", type=Duration(), help="Start no trial that would end later than this.")
 @click.option("--trial-timeout", type=Duration(), help="End a trial after this. Default: 10m.")
