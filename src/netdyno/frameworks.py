@@ -24,6 +24,7 @@ class ModeSpec:
     ``devices``: those that it exists on; empty for all of the framework's.
     ``needs``: ``c++``, or ``clang`` on a CPU, of which it makes kernels at run time.
     ``compiles_ahead``: what it compiles can be kept in a folder, and holds nothing that was timed.
+    ``tunes_slowly``: its autotuning compiles all that it tries, and takes most of a minute.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ModeSpec:
     needs: tuple[str, ...] = ()
     first_iteration_seconds: float = 0.0
     compiles_ahead: bool = False
+    tunes_slowly: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ def _read(path: Path) -> FrameworkSpec:
                     tuple(mode.get("needs", ())),
                     float(mode.get("first_iteration_seconds", 0.0)),
                     mode.get("compiles_ahead", False),
+                    mode.get("tunes_slowly", False),
                 )
                 for name, mode in data["modes"].items()
             }

@@ -38,6 +38,7 @@ class Sampling(NamedTuple):
     min_block_seconds: float
     max_warmup_iterations: int
     least_seconds: float = 0.0
+    later_least_seconds: float = 0.0
 
 
 class Check(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple
 from netdyno_worker import loop
 from netdyno_worker.adapter import Adapter
 from netdyno_worker.machine import Machine
-from netdyno_worker.protocol import Events, Job
+from netdyno_worker.protocol import Events, Job, Sampling
 from netdyno_worker.turns import Turns
 
 
@@ -34,10 +34,12 @@ def measure(
         WorkNotDoneError: the blocks of a phase did not do its work (see work.py).
     """
     gate = turns.wait_for_quiet if turns else None
+    sampling = job.sampling
     for phase in job.phases:
         restart = _Restart(adapter, drawn.parameters)
-        _measure_phase(phase, adapter, job, events, restart, machine, gate)
+        _measure_phase(phase, adapter, sampling, events, restart, machine, gate)
         gate = None  # once quiet, it stays quiet: no other worker is started
+        sampling = job.sampling._replace(least_seconds=job.sampling.later_least_seconds)
         if job.check_work:
             from netdyno_worker import work  # NumPy: not before Adapter.prepare
 
@@ -70,7 +72,7 @@ class _Restart:
 def _measure_phase(
     phase: str,
     adapter: Adapter,
-    job: Job,
+    sampling: Sampling,
     events: Events,
     restart: _Restart,
     machine: Machine,
@@ -85,7 +87,7 @@ def _measure_phase(
     }
     if phase == "train_step":
         how.update(before_block=restart, max_iterations=restart.STEPS)
-    blocks = loop.measure(step, adapter.synchronize, job.sampling, **how)
+    blocks = loop.measure(step, adapter.synchronize, sampling, **how)
     for index, block in enumerate(blocks):
         events.emit("block", phase=phase, index=index, **block.fields())
         if gate and block.kind == "first":

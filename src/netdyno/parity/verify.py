@@ -211,14 +211,13 @@ class Verifier:
         ``strict_checks``: those of double precision where it is not the cell's own; by default the
         same.
         """
-        results = self._run_in(cell.precision, cell, environment, checks)
+        slow = framework(cell.framework).mode(cell.mode).tunes_slowly
+        own = _untuned(cell) if slow else cell
+        results = self._run_in(cell.precision, own, environment, checks)
         if cell.precision == STRICT or STRICT not in framework(cell.framework).precisions:
             return results
         strict = checks if strict_checks is None else strict_checks
-        # On a GPU the algorithms that are tried and timed in double precision are none of the
-        # cell's: that would only take long.
-        tuned = cell.autotune if cell.device == "cpu" else "off"
-        alone = dataclasses.replace(cell, precision=STRICT, autotune=tuned)
+        alone = dataclasses.replace(_untuned(cell), precision=STRICT)
         return results + self._strict.get(
             (alone.way, *map(_key, strict)),
             lambda: self._run_in(STRICT, alone, environment, strict),
@@ -272,6 +271,13 @@ class Verifier:
         if outcome.status != "ok":
             raise NetdynoError(f"the reference failed on {check.name}: {outcome.reason}")
         return computed.arrays[check.name]
+
+
+def _untuned(cell: Cell) -> Cell:
+    """What autotuning picks for a check's few images, or in double precision, is none of what a
+    trial picks for its own batch: where trying takes long, nothing is gained by it.
+    """
+    return cell if cell.device == "cpu" else dataclasses.replace(cell, autotune="off")
 
 
 def _key(check: Check) -> str:

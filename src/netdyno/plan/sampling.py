@@ -12,7 +12,8 @@ class Sampling:
     """A phase ends after ``min_samples`` blocks and ``phase_seconds``, or when it is quiet.
 
     ``min_block_seconds``: 2 ms against a clock of some 50 ns keeps its share below 1e-4.
-    ``least_seconds``: a phase takes so long even if it is quiet.
+    ``least_seconds``: a trial's first phase takes so long even if it is quiet, and the others
+    ``later_least_seconds``.
     """
 
     min_samples: int = 3
@@ -21,9 +22,13 @@ class Sampling:
     min_block_seconds: float = 0.002
     max_warmup_iterations: int = 10
     least_seconds: float = 0.0
+    later_least_seconds: float = 0.0
 
 
 SAMPLING = Sampling()
 # A quiet GPU would be done within ten milliseconds: too short for its clock to settle under the
-# load, and for the counter of its energy, which moves some ten times a second.
-ON_GPU = Sampling(max_samples=1000, min_block_seconds=0.01, least_seconds=1.5)
+# load, and for the counter of its energy, which moves some ten times a second. Energy is told of
+# the first phase.
+ON_GPU = Sampling(
+    max_samples=1000, min_block_seconds=0.01, least_seconds=1.5, later_least_seconds=0.5
+)

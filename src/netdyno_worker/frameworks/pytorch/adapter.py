@@ -53,9 +53,9 @@ class Adapter(Base):
         torch.backends.cudnn.allow_tf32 = job.precision == "tf32"
         torch.backends.cudnn.benchmark = job.autotune  # shapes never change here
         self.format = torch.channels_last if job.layout == "nhwc" else torch.contiguous_format
-        with self.device:  # where parameters are made
-            built = module.build(job.network)
-        self.module = built.to(dtype=self.dtype, memory_format=self.format)
+        with torch.device("meta"):  # load() fills it: nothing is drawn, nor copied to the device
+            built = module.build(job.network).to(self.dtype)
+        self.module = built.to_empty(device=self.device).to(memory_format=self.format)
         self.module.train()
         self.names = dict(
             zip(job.network.parameter_shapes(), module.parameters(self.module, job.network))

@@ -18,7 +18,7 @@ OVERWRITABLE = {"Conv", "Dense", "BatchNorm", "Add"}
 
 
 def build(network: Network) -> fx.GraphModule:
-    """A module that maps images and labels to ``(logits, loss)``; parameters uninitialized."""
+    """A module that maps images and labels to ``(logits, loss)``."""
     root = nn.Module()
     graph = fx.Graph()
     values = {INPUT: graph.placeholder("images")}
@@ -75,8 +75,7 @@ def _module(layer: Layer, shape: Any, inplace: bool) -> nn.Module:
 
 
 def _conv(layer: Layer, shape: Any, inplace: bool) -> nn.Module:
-    return nn.utils.skip_init(
-        nn.Conv2d,
+    return nn.Conv2d(
         shape[0],
         layer.filters,
         layer.kernel,
@@ -106,9 +105,7 @@ _MODULES = {
     "BatchNorm": lambda layer, shape, inplace: nn.BatchNorm2d(
         shape[0], eps=layer.eps, momentum=layer.momentum
     ),
-    "Dense": lambda layer, shape, inplace: nn.utils.skip_init(
-        nn.Linear, shape[0], layer.units, bias=layer.bias
-    ),
+    "Dense": lambda layer, shape, inplace: nn.Linear(shape[0], layer.units, bias=layer.bias),
     "Dropout": lambda layer, shape, inplace: nn.Dropout(layer.rate),
     "Flatten": lambda layer, shape, inplace: nn.Flatten(),
 }
