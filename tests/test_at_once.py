@@ -21,7 +21,7 @@ def test_processors_are_not_shared_and_memory_counts(
     monkeypatch.setattr(module, "memory_bytes", lambda: 128e9)
     monkeypatch.setattr(module, "cpu", lambda: type("Cpu", (), {"usable_cores": 16}))
     assert jobs_for([gpu, make_cell()]) == 1
-    assert jobs_for([gpu]) == 4
+    assert jobs_for([gpu]) == 8
     monkeypatch.setattr(module, "memory_bytes", lambda: 40e9)
     assert jobs_for([gpu]) == 3
     monkeypatch.setattr(module, "memory_bytes", lambda: 4e9)
@@ -63,5 +63,5 @@ def test_each_has_its_share_of_the_cores(
     monkeypatch.setattr(module, "cpu", lambda: type("Cpu", (), {"usable_cores": 16}))
     cell = make_cell(threads=16)
     assert sharing(cell, 1) is cell
-    assert sharing(cell, 5).threads == 3
-    assert sharing(cell, 20).threads == 1
+    assert sharing(cell, 5).threads == 6
+    assert sharing(cell, 40).threads == 1

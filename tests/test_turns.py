@@ -350,10 +350,10 @@ def test_a_wrong_guess_is_ended_and_the_right_trial_is_made(
         for cell in (make_cell(batch_size=size) for size in (1, 2, 3))
     ]
     turn = Turns()
-    assert turn.run_trial(tasks[0], tmp_path / "0", following=tasks[1]).status == "ok"
+    assert turn.run_trial(tasks[0], tmp_path / "0", following=tasks[1:2]).status == "ok"
     assert turn.prepared(tasks[1])
     assert not turn.prepared(tasks[2])
-    assert turn.run_trial(tasks[2], tmp_path / "2", following=None).status == "ok"
+    assert turn.run_trial(tasks[2], tmp_path / "2", following=()).status == "ok"
     assert [worker.task.cell.batch_size for worker in started] == [1, 2, 3]
     assert not (tmp_path / "1").exists()
     turn.end()
@@ -472,5 +472,46 @@ def test_outcome_is_that_of_a_plain_trial(
         plain = session.run_trial(
             cell, here, task.job, tmp_path / "a", timeout_seconds=30.0, redact=Redactor({})
         )
-        in_turn = turn.run_trial(task, tmp_path / "b", following=None)
+        in_turn = turn.run_trial(task, tmp_path / "b", following=())
         assert in_turn == Outcome(plain.status, plain.reason, in_turn.seconds)
+
+
+def test_several_are_prepared_at_once_and_then_none_until_they_are_used(
+    make_runner: Callable[..., Runner], make_cell: Callable[..., Cell], started: list[Worker]
+) -> None:
+    cells = [make_cell(mode="slow_import", batch_size=size) for size in range(1, 7)]
+    runner = make_runner(cells, rounds=1)
+    runner.turns = Turns(most=3)
+    seen: list[int] = []
+    trial = runner.turns.run_trial
+
+    def run_trial(*args: Any, **how: Any) -> Outcome:
+        outcome = trial(*args, **how)
+        seen.append(len(started))
+        return outcome
+
+    runner.turns.run_trial = run_trial  # type: ignore[method-assign]
+    runner.run(progress())
+    # The first starts itself and three; the two behind it none; the last of the three the rest.
+    assert seen == [4, 4, 4, 6, 6, 6]
+    found = trials(runner)
+    assert [one(events, "trial")["cell"] for events in found] == [
+        cell.key for cell in in_round(1, cells)
+    ]
+    ready = [one(events, "ready")["at"] for events in found]
+    assert max(ready[1:4]) < blocks(found[0])[1]["start"] < min(ready[4:])
+    for events in found[3:]:  # nor was anything timed while the last two were prepared
+        quiet = blocks(events)[1]["start"]
+        assert all(at < quiet for at in ready[4:])
+
+
+@pytest.mark.parametrize(
+    ("usable", "quota", "expected"),
+    [(64, None, 4), (16, None, 4), (12, None, 3), (4, None, 1), (3, None, 0), (16, 6.5, 1)],
+)
+def test_how_many_may_prepare_at_once(
+    monkeypatch: pytest.MonkeyPatch, usable: int, quota: float | None, expected: int
+) -> None:
+    host = Cpu("x", 64, 32, usable, quota, (), None)
+    monkeypatch.setattr(turns, "cpu", lambda: host)
+    assert turns.preparations() == expected

@@ -17,9 +17,11 @@ T = TypeVar("T")
 # Of the host, for gradients and updates of some 140 million parameters and what they are held
 # against.
 JOB_BYTES = 12e9
-MOST = 4
-# Each: XLA tries algorithms and compiles them on all the threads that it is given.
-CORES = 4
+MOST = 8
+# Most of what a worker does while nothing is timed is Python's, on one core.
+CORES = 2
+# Of a worker's share of the cores; it is short that all compile at once.
+THREADS = 2
 
 
 def jobs_for(cells: Sequence[Cell]) -> int:
@@ -33,10 +35,10 @@ def jobs_for(cells: Sequence[Cell]) -> int:
 
 
 def sharing(cell: Cell, jobs: int) -> Cell:
-    """``cell`` on its share of the cores: threads that wait for a core take it from others."""
+    """``cell`` on few threads: those that wait for a core take it from others."""
     if jobs == 1:
         return cell
-    return dataclasses.replace(cell, threads=max(1, cpu().usable_cores // jobs))
+    return dataclasses.replace(cell, threads=max(1, THREADS * cpu().usable_cores // jobs))
 
 
 def at_once(

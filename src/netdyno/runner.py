@@ -61,8 +61,8 @@ class Runner:
     trial whether its timed blocks did their work. ``memory``: ask the first trial of a cell on a
     GPU for its memory too, when all is timed. ``compiled``: where cells find what was compiled
     ahead, by key. ``done``: trials, by cell key and round, that an earlier part of this run has
-    made. ``ahead``: whether the trial of a cell may be followed by one of another that is prepared
-    meanwhile (see turns.py).
+    made. ``ahead``: whether, while the trial of a cell is set up, one of another that follows may
+    be prepared (see turns.py).
     """
 
     def __init__(
@@ -145,22 +145,26 @@ class Runner:
                 return "target"
         return ended_by
 
-    def _following(self, cell: Cell, number: int, rest: Sequence[Cell]) -> Task | None:
+    def _following(self, cell: Cell, number: int, rest: Sequence[Cell]) -> list[Task]:
         """What is likely to be measured after ``cell``: of the rest of this round, or of the next.
 
-        None if it should not be prepared. A wrong guess costs nothing but its preparation.
+        As far as it should be prepared. A wrong guess costs nothing but its preparation.
         """
         likely = [(other, number) for other in rest]
         if number < self.request.most_rounds:
             coming = round_order(self.cells, number + 1, self.request.seed)
             likely += [(other, number + 1) for other in coming if self._wanted(other)]
         then = time.monotonic() - self.start + self.budget.expected_seconds(cell)
+        found: list[Task] = []
         for other, its_number in likely:
             done = (other.key, its_number) in self.done
-            if not done and not self._why_not(other) and self.budget.allows(other, then):
-                task = self._task(other, its_number, self.request.phases)
-                return task if self.ahead(cell, other) else None
-        return None
+            if done or self._why_not(other) or not self.budget.allows(other, then):
+                continue
+            if len(found) == self.turns.most or not self.ahead(cell, other):
+                break
+            found.append(self._task(other, its_number, self.request.phases))
+            then += self.budget.expected_seconds(other)
+        return found
 
     def _why_not(self, cell: Cell) -> str:
         """Why ``cell`` must not be measured; empty if it may."""
@@ -186,7 +190,7 @@ class Runner:
         )
 
     def _trial(
-        self, cell: Cell, number: int, progress: RunProgress, following: Task | None
+        self, cell: Cell, number: int, progress: RunProgress, following: Sequence[Task]
     ) -> Outcome:
         phases = self.request.phases
         outcome, trial = self._measured(cell, number, progress, phases, following=following)
@@ -201,7 +205,7 @@ class Runner:
         progress: RunProgress,
         phases: Sequence[str],
         measures: str = "time",
-        following: Task | None = None,
+        following: Sequence[Task] = (),
     ) -> tuple[Outcome, Trial | None]:
         """One trial, and what is read of it."""
         path = self.folder.new_trial(cell, number, measures)
@@ -265,10 +269,10 @@ class Runner:
         ``rest``: what is to be tried after it.
         """
         phases = (PRIMARY_PHASE,)
-        other = next((other for other in rest if not self._why_not(other)), None)
-        following = other and self.ahead(cell, other) and self._task(other, SEARCH, phases)
+        others = [other for other in rest if not self._why_not(other) and self.ahead(cell, other)]
+        following = [self._task(other, SEARCH, phases) for other in others[: self.turns.most]]
         outcome, trial = self._measured(
-            cell, SEARCH, progress, phases, "search", following=following or None
+            cell, SEARCH, progress, phases, "search", following=following
         )
         progress.trial_ended(outcome)
         if outcome.status != "ok" or trial is None:

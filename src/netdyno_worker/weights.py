@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Dict, Iterator, Mapping, Tuple
+from typing import Dict, Iterator, Mapping, Set, Tuple
 
 import numpy as np
 
-from netdyno_worker.network import Network
+from netdyno_worker.network import INPUT, Network
 
 # Integers drawn at once; even, since each draw of 64 bits gives two. Temporaries that fit a cache
 # cost no page faults, which take longer than the drawing.
@@ -62,12 +62,15 @@ class Parameters(Mapping[str, np.ndarray]):
     Weights follow He et al. 2015 (uniform with variance ``2 / fan_in``), which keeps activations
     of rectified networks in range at any depth. Biases are not zero, so that a dropped bias shows.
     The layers that make the logits start ten times smaller: the first loss is then close to
-    ``log(classes)``.
+    ``log(classes)``. Batch norms that end a residual branch start five times smaller (Goyal et al.
+    2017 start them at zero): fifty layers of branches as large as what they are added to are
+    chaotic, and rounding to bfloat16 leaves nothing of their gradient.
     """
 
     def __init__(self, network: Network, seed: int) -> None:
         self._seed = seed
         self._drawn: Dict[str, np.ndarray] = {}
+        branches = _residual_branches(network)
         self._ranges: Dict[str, Tuple[Tuple[int, ...], float, float]] = {}
         logits = {
             name
@@ -78,7 +81,7 @@ class Parameters(Mapping[str, np.ndarray]):
         for layer in network.layers:
             for short, shape in layer.parameters.items():
                 if layer.kind == "BatchNorm" and short == "weight":
-                    low, high = 0.5, 1.5
+                    low, high = (0.1, 0.3) if layer.name in branches else (0.5, 1.5)
                 elif short == "weight":
                     high = math.sqrt(6.0 / _count(shape[1:]))
                     high *= 0.1 if layer.name in logits else 1.0
@@ -97,6 +100,17 @@ class Parameters(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._ranges)
+
+
+def _residual_branches(network: Network) -> Set[str]:
+    """Of each sum the term with the most layers before it; shortcuts have fewer."""
+    depth = {INPUT: 0}
+    found = set()
+    for layer in network.layers:
+        depth[layer.name] = 1 + max(depth[name] for name in layer.inputs)
+        if layer.kind == "Add":
+            found.add(max(layer.inputs, key=depth.__getitem__))
+    return found
 
 
 def batch(

@@ -7,12 +7,17 @@ kind of layer.
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from netdyno.frameworks import frameworks
+from netdyno.frameworks import WORKER_ROOT, frameworks
+from netdyno.launch import local
 from netdyno.parity.verify import Verifier
+from netdyno.plan.job import job
 from netdyno.runner import lacking
 from tests.integration.conftest import cell, environment_of
 from tests.small_network import small_network
@@ -65,3 +70,34 @@ def test_in_half_precision(verifier: Verifier, name: str, mode: str, precision: 
     subject = dataclasses.replace(cell(name, mode, small_network()), precision=precision)
     found = verifier.verify(subject, environment_of(name))
     assert found.passed, found.reason
+
+
+# A device on which nothing is computed stands in for a GPU: what is not made there shows.
+WHERE = """
+import sys
+import torch
+from netdyno_worker.frameworks.pytorch import adapter
+from netdyno_worker.protocol import Job
+adapter.find_device = lambda torch, name: torch.device("meta")
+made = adapter.Adapter(Job.read(sys.argv[1]))
+made.load({name: torch.zeros(value.shape).numpy() for name, value in made.names.items()})
+tensors = [*made.module.parameters(), *made.module.buffers(), *made.names.values()]
+print({tensor.device.type for tensor in tensors})
+"""
+
+
+def test_pytorch_makes_everything_on_its_device(tmp_path: Path) -> None:
+    environment = environment_of("pytorch")
+    subject = cell("pytorch", "eager", small_network())
+    (tmp_path / "job.json").write_text(json.dumps(job(subject, seed=1)))
+    done = subprocess.run(
+        [environment.python, "-c", WHERE, str(tmp_path / "job.json")],
+        env={
+            **local.environ(environment, subject, tmp_path),
+            "PYTHONPATH": str(WORKER_ROOT.parent),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "{'meta'}", done.stderr

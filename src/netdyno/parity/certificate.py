@@ -44,10 +44,11 @@ MEASURES_ONLY = (
     "traced.py",
 )
 
-# Name and version of everything installed, and the files of the framework's own folder, which may
-# be a build that was never installed (Caffe's): without importing any of it.
+# Name and version of everything installed, and what is in the files of the framework's own folder,
+# which may be a build that was never installed (Caffe's): without importing any of it. Times of
+# files are another machine's business: the same wheel is the same build wherever it is unpacked.
 _LIST = """
-import importlib.util, json, os, sys
+import hashlib, importlib.util, json, os, sys
 try:
     from importlib.metadata import distributions
 except ImportError:  # Python 3.7
@@ -58,8 +59,13 @@ else:
 spec = importlib.util.find_spec(sys.argv[1])
 folder = os.path.dirname(spec.origin) if spec and spec.origin else None
 files = [entry for entry in os.scandir(folder) if entry.is_file()] if folder else []
-build = sorted([e.path, e.stat().st_size, e.stat().st_mtime_ns] for e in files)
-print(json.dumps([sorted(map(list, found), key=str), build]))
+build = hashlib.sha256()
+for name, path in sorted((e.name, e.path) for e in files):
+    build.update(name.encode())
+    with open(path, "rb") as file:
+        for part in iter(lambda: file.read(2**20), b""):
+            build.update(part)
+print(json.dumps([sorted(map(list, found), key=str), build.hexdigest()]))
 """
 
 

@@ -15,6 +15,8 @@ from netdyno.parity.tolerance import Tolerance
 __all__ = ["TensorResult", "compare"]
 
 # Elements held in double precision at once: temporaries that fit a cache, however large the tensor.
+# What is done with them leaves BLAS alone: it would wake a thread on every core for each chunk, and
+# verifications beside it would wait for all those to stop spinning.
 CHUNK = 2**17
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
@@ -69,8 +71,8 @@ def _tensor(name: str, found: Arrays, expected: Arrays, bound: float) -> TensorR
         if not np.isfinite(part).all():
             return TensorResult(name, None, bound, problem="has values that are not finite")
         difference = np.abs(part - reference_part)
-        squares += float(difference @ difference)
-        reference_squares += float(reference_part @ reference_part)
+        squares += float(np.square(difference).sum())
+        reference_squares += float(np.square(reference_part).sum())
         if difference.max() > farthest:
             farthest = float(difference.max())
             worst = begin + int(difference.argmax())

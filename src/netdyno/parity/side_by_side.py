@@ -9,6 +9,7 @@ from functools import partial
 
 from netdyno.at_once import at_once, sharing
 from netdyno.environments import Environment
+from netdyno.frameworks import framework
 from netdyno.parity.verify import Verification, Verifier
 from netdyno.plan.cell import Cell
 
@@ -34,8 +35,9 @@ def side_by_side(
         # By network: what it is held against may be gigabytes, and is dropped with its last cell.
         order = sorted(cells, key=lambda cell: (cell.network.hash, cell.precision))
     else:
-        # By precision: those that share their check in double precision would wait for it.
-        order = sorted(cells, key=lambda cell: (cell.precision, cell.network.hash))
+        # By precision: those that share their check in double precision would wait for it. Those
+        # that compile long come first, since nobody works beside the last.
+        order = sorted(cells, key=lambda c: (c.precision, -_compiling_seconds(c), c.network.hash))
     left = Counter(cell.network.hash for cell in order)
 
     def verify(cell: Cell) -> Verification:
@@ -55,3 +57,7 @@ def side_by_side(
         if not left[cell.network.hash]:
             verifier.forget(cell.network)
         yield cell, verification
+
+
+def _compiling_seconds(cell: Cell) -> float:
+    return framework(cell.framework).mode(cell.mode).first_iteration_seconds

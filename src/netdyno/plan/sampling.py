@@ -30,5 +30,9 @@ SAMPLING = Sampling()
 # load, and for the counter of its energy, which moves some ten times a second. Energy is told of
 # the first phase.
 ON_GPU = Sampling(
-    max_samples=1000, min_block_seconds=0.01, least_seconds=1.5, later_least_seconds=0.5
+    max_samples=1000,
+    phase_seconds=1.5,
+    min_block_seconds=0.01,
+    least_seconds=1.5,
+    later_least_seconds=0.5,
 )
