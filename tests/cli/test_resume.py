@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from netdyno.cli import measure
+from netdyno.cli.bench import Bench
 from netdyno.cli.run import command
 from netdyno.errors import NetdynoError
+from netdyno.plan.cell import Cell
 from netdyno.store.run import read_run
 
 AXES = ["--frameworks", "null", "--networks", "conv_l5:size=4", "--threads", "1"]
@@ -122,3 +125,22 @@ def test_a_matrix_of_parts_is_gone_on_with_as_it_was(work: Path) -> None:
         ("conv_l3:size=12", 2),
     ]
     assert len(run.trials) == 2
+
+
+def test_what_is_finished_is_not_verified_again(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was by the part that measured it; what verifies may have changed since."""
+    called(*AXES, "--batch-size", "1,2", "--rounds", "1", "--out", "part")
+    (_, last) = sorted((work / "part" / "trials").iterdir())
+    last.unlink()
+    seen: list[str] = []
+
+    def watching(cells: list[Cell], running: Bench) -> dict[str, str]:
+        seen.extend(cell.key for cell in cells)
+        return {}
+
+    monkeypatch.setattr(measure, "verify", watching)
+    ((finished, _),) = read_run(work / "part").done
+    assert called("--resume", "part").return_value == 0
+    assert seen == [key for key in read_run(work / "part").cells if key != finished]

@@ -29,12 +29,16 @@ class Fake(Verifier):
         self.during = during
         self.asked: list[Cell] = []
         self.computed: list[str] = []
+        self.in_double: list[str] = []
         self.forgot: list[str] = []
 
     def verify(self, cell: Cell, environment: Environment) -> Verification:
         self.asked.append(cell)
         self.during(cell)
         return Verification(cell, (CheckResult(cell.network.name, cell.precision, "passed"),))
+
+    def strict(self, cell: Cell, environment: Environment) -> Callable[[], Any]:
+        return lambda: self.in_double.append(cell.network.name)
 
     def references(self, network: Network) -> list[Callable[[], Any]]:
         return [lambda: self.computed.append(network.name)]
@@ -87,6 +91,7 @@ def test_at_once_precisions_follow_each_other(make_cell: MakeCell) -> None:
     assert sorted(verifier.computed) == ["small", "tiny"]
     assert sorted(verifier.forgot) == ["small", "tiny"]
     assert {cell.precision for cell in verifier.asked[:2]} == {"bf16"}
+    assert sorted(verifier.in_double) == ["small", "tiny"]
 
 
 def test_who_stops_ends_what_is_under_way(make_cell: MakeCell) -> None:

@@ -15,6 +15,7 @@ import pytest
 from netdyno.environments import Environment
 from netdyno.errors import NetdynoError
 from netdyno.networks.graph import Dropout
+from netdyno.outcome import Outcome
 from netdyno.parity import gate, verify
 from netdyno.parity.certificate import CertificateStore
 from netdyno.parity.subject import Check, Computed, compute
@@ -123,6 +124,48 @@ def test_double_precision_tries_no_algorithms_on_a_gpu(
     cell = make_cell(framework="numpy", mode="plain", device=device, network=small_network())
     verifier.verify(cell, here)
     assert seen == {"fp32": "on", "fp64": tuned}
+
+
+@pytest.mark.parametrize(("device", "tuned"), [("cpu", "on"), ("cuda:0", "off")])
+def test_what_tunes_slowly_is_not_tuned_for_a_check(
+    verifier: Verifier,
+    here: Environment,
+    make_cell: MakeCell,
+    monkeypatch: pytest.MonkeyPatch,
+    device: str,
+    tuned: str,
+) -> None:
+    seen: list[str] = []
+
+    def watching(cell: Cell, environment: Environment, checks: Any, *rest: Any) -> Computed:
+        seen.append(cell.autotune)
+        return Computed({}, {check.name: Outcome("skipped", "") for check in checks})
+
+    monkeypatch.setattr(verify, "compute", watching)
+    verifier.verify(make_cell(framework="jax", mode="jit", device=device, precision="bf16"), here)
+    assert set(seen) == {tuned}
+
+
+def test_double_precision_can_be_checked_beside_the_rest(
+    verifier: Verifier, here: Environment, make_cell: MakeCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[str] = []
+
+    def counting(cell: Cell, *rest: Any) -> Computed:
+        computed.append(cell.precision)
+        return compute(cell, *rest)
+
+    monkeypatch.setattr(verify, "compute", counting)
+    monkeypatch.setattr(verifier, "_expected", lambda check: {})  # it all differs, then
+    monkeypatch.setattr(verifier, "_first_layer", lambda *differing: "")
+    make = partial(make_cell, framework="numpy", mode="plain", network=small_network())
+    strict = verifier.strict(make(precision="fp32"), here)
+    assert strict
+    strict()
+    assert computed == ["fp64"]
+    verifier.verify(make(precision="fp32"), here)
+    assert computed == ["fp64", "fp32"]
+    assert verifier.strict(make(precision="fp64"), here) is None
 
 
 def test_the_gradient_by_the_images_when_asked(here: Environment, make_cell: MakeCell) -> None:

@@ -62,7 +62,8 @@ def measure(
             look_around(running.folder, plan)
         tried = [cell for choice in choices for cell in choice.candidates]
         if not unverified:
-            running.refused = verify([*plan, *tried], running)
+            to_come = _unfinished([*plan, *tried], request, resume, measures)
+            running.refused = verify(to_come, running)
         if "limits" in measures and "limits" not in running.folder.data:
             measure_limits(request, plan, running)
         status = "complete"
@@ -86,10 +87,7 @@ def measure(
                     plan = _search(runner, choices, running.folder)
                 status = _run(runner, estimates)
         if "memory" in measures:
-            known = {t.cell for t in resume.memory_trials if t.ended} if resume else set()
-            if "time" in measures:
-                known |= {cell.key for cell in plan if asked_after(cell)}
-            left = [cell for cell in plan if cell.key not in known]
+            left = _without_memory(plan, resume, measures)
             _run_memory(memory_runner(request, running), left, estimates)
         running.status = status
     return Ended(running.folder.path, running.status)
@@ -118,6 +116,30 @@ def _check_memory(plan: Sequence[Cell], estimates: Mapping[str, CellEstimate]) -
                 f"{need / 1e9:.0f} GB, this host has {have / 1e9:.0f} GB: choose a smaller "
                 "--batch-size"
             )
+
+
+def _without_memory(
+    plan: Sequence[Cell], resume: Run | None, measures: Sequence[str]
+) -> list[Cell]:
+    """The cells that need a trial that measures memory."""
+    known = {t.cell for t in resume.memory_trials if t.ended} if resume else set()
+    if "time" in measures:
+        known |= {cell.key for cell in plan if asked_after(cell)}
+    return [cell for cell in plan if cell.key not in known]
+
+
+def _unfinished(
+    plan: Sequence[Cell], request: Request, resume: Run | None, measures: Sequence[str]
+) -> list[Cell]:
+    """Those with trials to come. What is finished was verified by the part that measured it."""
+    if resume is None:
+        return list(plan)
+    rounds = range(1, request.most_rounds + 1) if "time" in measures else ()
+    left = {(cell.key, number) for cell in plan for number in rounds} - resume.done
+    wanted = {key for key, _ in left}
+    if "memory" in measures:
+        wanted |= {cell.key for cell in _without_memory(plan, resume, measures)}
+    return [cell for cell in plan if cell.key in wanted]
 
 
 def _search(runner: Runner, choices: Sequence[Choice], folder: RunFolder) -> list[Cell]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 
 from netdyno.at_once import at_once, sharing
@@ -46,11 +46,17 @@ def side_by_side(
         return dataclasses.replace(found, cell=cell)
 
     tasks: list[tuple[Cell | None, Callable[[], Verification]]] = []
-    known: set[str] = set()
+    known: set[Hashable] = set()
     for cell in order:
         if jobs > 1 and cell.network.hash not in known:
-            tasks += [(None, compute) for compute in verifier.references(cell.network)]
             known.add(cell.network.hash)
+            tasks += [(None, compute) for compute in verifier.references(cell.network)]
+        alike = dataclasses.replace(cell, precision="").way
+        if jobs > 1 and alike not in known:
+            known.add(alike)
+            strict = verifier.strict(sharing(cell, jobs), environments[cell.framework])
+            if strict:
+                tasks.append((None, strict))
         tasks.append((cell, partial(verify, cell)))
     for cell, verification in at_once(tasks, jobs, verifier.stop):
         left[cell.network.hash] -= 1

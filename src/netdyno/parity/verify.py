@@ -145,6 +145,15 @@ class Verifier:
         checks = self._checks_with_references(network).values()
         return [partial(self._expected, check) for check in checks]
 
+    def strict(self, cell: Cell, environment: Environment) -> Callable[[], Any] | None:
+        """The part in double precision of a verification of ``cell``: to be called beside it.
+
+        None if there is no such part.
+        """
+        if not _has_strict_part(cell):
+            return None
+        return partial(self._strictly, cell, environment, checks_of(smaller(cell.network)))
+
     def _checks_with_references(self, network: Network) -> dict[Hashable, Check]:
         checks = self._asked([*checks_of(network), *checks_of(smaller(network))])
         return {_key(check): check for check in checks}
@@ -214,13 +223,18 @@ class Verifier:
         slow = framework(cell.framework).mode(cell.mode).tunes_slowly
         own = _untuned(cell) if slow else cell
         results = self._run_in(cell.precision, own, environment, checks)
-        if cell.precision == STRICT or STRICT not in framework(cell.framework).precisions:
+        if not _has_strict_part(cell):
             return results
         strict = checks if strict_checks is None else strict_checks
+        return results + self._strictly(cell, environment, strict)
+
+    def _strictly(
+        self, cell: Cell, environment: Environment, checks: Sequence[Check]
+    ) -> list[CheckResult]:
         alone = dataclasses.replace(_untuned(cell), precision=STRICT)
-        return results + self._strict.get(
-            (alone.way, *map(_key, strict)),
-            lambda: self._run_in(STRICT, alone, environment, strict),
+        return self._strict.get(
+            (alone.way, *map(_key, checks)),
+            lambda: self._run_in(STRICT, alone, environment, checks),
             # A crash is tried again: it may have been a full memory.
             keep=lambda found: all(check.status != "crashed" for check in found),
         )
@@ -271,6 +285,10 @@ class Verifier:
         if outcome.status != "ok":
             raise NetdynoError(f"the reference failed on {check.name}: {outcome.reason}")
         return computed.arrays[check.name]
+
+
+def _has_strict_part(cell: Cell) -> bool:
+    return cell.precision != STRICT and STRICT in framework(cell.framework).precisions
 
 
 def _untuned(cell: Cell) -> Cell:
