@@ -33,7 +33,8 @@ class Block(NamedTuple):
 
     ``start`` is ``clock.now()`` at its beginning. ``meanwhile`` is what the machine did since the
     block before it ended (see machine.py): counters of 10 ms need stretches without gaps.
-    ``device_seconds`` is the block by the device's own events, where there are any.
+    ``launch_seconds`` had passed when the last step had been called: on a GPU its work goes on
+    behind that. ``device_seconds`` is the block by the device's own events, where there are any.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Block(NamedTuple):
     usage: Dict[str, Union[int, float]]
     start: float
     meanwhile: Mapping[str, Any]
+    launch_seconds: float
     device_seconds: Optional[float] = None
 
     @property
@@ -55,6 +57,7 @@ class Block(NamedTuple):
             "iterations": self.iterations,
             "start": round(self.start, 6),
             "seconds": round(self.seconds, 9),
+            "launch_seconds": round(self.launch_seconds, 9),
             "device_seconds": self.device_seconds and round(self.device_seconds, 9),
             **self.usage,
             **self.meanwhile,
@@ -92,11 +95,12 @@ def time_block(
     for _ in range(iterations):
         step()
     last = events.mark() if events else None
+    launch_seconds = clock.now() - start
     synchronize()
     seconds = clock.now() - start
     usage = clock.used_since(before, process_id)
     device = events.seconds(first, last) if events else None
-    return Block(kind, iterations, seconds, usage, start, {}, device)
+    return Block(kind, iterations, seconds, usage, start, {}, launch_seconds, device)
 
 
 def measure(

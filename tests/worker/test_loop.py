@@ -307,3 +307,17 @@ def test_what_is_done_between_blocks_ends_a_phase_too(measured: Measured) -> Non
     beside = measured(Bench(noisy, preparing=40.0))
     assert kinds(alone).count("sample") == 50  # the most that was asked for
     assert kinds(beside).count("sample") == 8  # 300 s, three times phase_seconds
+
+
+def test_what_starting_the_work_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(repeat(1.0))
+    monkeypatch.setattr(clock, "now", lambda: bench.now)
+
+    def step() -> None:
+        bench.step()
+        bench.now += 0.25  # of the processor
+
+    block = loop.time_block("sample", step, bench.synchronize, 3)
+    assert block.launch_seconds == 0.75
+    assert block.seconds == 3.75
+    assert block.fields()["launch_seconds"] == 0.75

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 
 from netdyno.comparability import inconsistencies
@@ -16,6 +17,10 @@ PHASE_NAMES = {
     "forward": "forward",
     "train_step": "train step",
 }
+
+# The share of a block that passes before its last step has been called, from which on the GPU is
+# taken to wait. Less says nothing: a GPU's queue may be full.
+LAUNCHING = 0.9
 
 
 def advice(run: Run, key: str) -> Iterator[str]:
@@ -40,6 +45,13 @@ def advice(run: Run, key: str) -> Iterator[str]:
                 "first block to the last: it was not steady; the machine heats up or the framework "
                 "still adapts"
             )
+        launching = _launching(run, key, phase) if phase == PRIMARY_PHASE else 0.0
+        if launching >= LAUNCHING:
+            yield (
+                f"{name}: {launching:.0%} of the time passed before all work was started: the GPU "
+                "waits for the processor; a larger batch, or CUDA graphs where the framework has "
+                "them, would show what the GPU can do"
+            )
         # Of what cells are ranked by: the other phases of a process that differs differ as well.
         between = disagreement(processes) if phase == PRIMARY_PHASE else None
         if between is not None:
@@ -47,3 +59,15 @@ def advice(run: Run, key: str) -> Iterator[str]:
                 f"{name}: processes differ by {between:.0%} where the blocks in each hardly do: "
                 "only more --rounds narrow its interval"
             )
+
+
+def _launching(run: Run, key: str, phase: str) -> float:
+    """The median share of a block in which its work was started; 0 on a processor, which waits."""
+    shares = [
+        block.launch_seconds / block.seconds
+        for trial in run.good_trials_of(key)
+        for block in trial.undisturbed(phase)
+        if block.launch_seconds is not None
+    ]
+    on_gpu = str(run.cells[key].get("device", "cpu")).startswith("cuda")
+    return statistics.median(shares) if on_gpu and shares else 0.0

@@ -15,8 +15,8 @@ class Block:
     are about the block's *stretch*, from the end of the block before it (or the beginning of the
     phase) to its own end, and about the cores that the trial could use; ``own_busy_seconds`` is
     the processor time of the trial itself, ``energy_joules`` what the GPU's board used.
-    ``device_seconds``: the block by the device's own events. None: older runs, and systems that do
-    not tell.
+    ``device_seconds``: the block by the device's own events. ``launch_seconds``: until all its work
+    had been started, which a GPU may do later. None: older runs, and systems that do not tell.
     """
 
     phase: str
@@ -36,6 +36,7 @@ class Block:
     throttles: float | None = None
     energy_joules: float | None = None
     device_seconds: float | None = None
+    launch_seconds: float | None = None
 
     @property
     def seconds_per_iteration(self) -> float:
