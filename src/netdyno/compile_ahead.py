@@ -6,8 +6,10 @@ algorithms of convolutions, is chosen in each trial, which is alone on the devic
 
 from __future__ import annotations
 
-import tempfile
+import hashlib
+import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -26,6 +28,9 @@ from netdyno.session import run_trial
 
 __all__ = ["compile_ahead", "compiles_ahead"]
 
+# Who has not gone on with an interrupted run by then hardly will.
+KEPT_SECONDS = 24 * 3600.0
+
 
 def compiles_ahead(cell: Cell) -> bool:
     """Whether ``cell`` runs in a mode that can be compiled before its trials."""
@@ -38,26 +43,44 @@ def compile_ahead(
     request: Request,
     environments: Mapping[str, Environment],
     redact: Redactor,
+    parent: Path,
     jobs: int | None = None,
     ended: Callable[[Cell, Outcome], None] = lambda cell, outcome: None,
 ) -> Iterator[dict[str, Path]]:
-    """Compile ``cells`` side by side; where each one's trials find it, until the end of the block.
+    """Compile ``cells`` side by side in ``parent``; where each one's trials find it.
 
+    ``parent`` is removed at the end of the block, unless it is left by an interrupt: what is
+    compiled by then is there for who goes on. Its neighbours are removed a day after that.
     ``jobs``: at once; by default as many as suit the machine. A cell that fails here has no folder:
     its trials compile, and say why they fail.
     """
-    with tempfile.TemporaryDirectory(
-        prefix="netdyno-compiled-", ignore_cleanup_errors=True
-    ) as parent:
-        folders = {cell.key: Path(parent) / str(index) for index, cell in enumerate(cells)}
-        found: dict[str, Path] = {}
-        for cell, outcome in _compiled(
-            cells, request, environments, redact, folders, jobs or jobs_for(cells)
-        ):
-            if outcome.status == "ok":
-                found[cell.key] = folders[cell.key]
-            ended(cell, outcome)
-        yield found
+    _clear_leftovers(parent.parent)
+    parent.mkdir(parents=True, exist_ok=True)
+    folders = {
+        cell.key: parent / hashlib.sha256(cell.key.encode()).hexdigest()[:16] for cell in cells
+    }
+    found = {key: folder for key, folder in folders.items() if _mark(folder).exists()}
+    left = [cell for cell in cells if cell.key not in found]
+    for cell, outcome in _compiled(
+        left, request, environments, redact, folders, jobs or jobs_for(cells)
+    ):
+        if outcome.status == "ok":
+            found[cell.key] = folders[cell.key]
+            _mark(folders[cell.key]).touch()
+        ended(cell, outcome)
+    yield found
+    shutil.rmtree(parent, ignore_errors=True)
+
+
+def _mark(folder: Path) -> Path:
+    """Stands beside ``folder`` when all is in it."""
+    return folder.with_suffix(".done")
+
+
+def _clear_leftovers(folder: Path) -> None:
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _compiled(
@@ -72,6 +95,7 @@ def _compiled(
 
     def run(cell: Cell) -> Outcome:
         folder = folders[cell.key]
+        shutil.rmtree(folder, ignore_errors=True)  # of one that was interrupted
         folder.mkdir()
         # On a processor the number of threads is in what is compiled.
         subject = cell if cell.device == "cpu" else sharing(cell, jobs)

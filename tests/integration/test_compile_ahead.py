@@ -60,6 +60,7 @@ def test_trials_load_what_was_compiled(compiled: Cell, tmp_path: Path) -> None:
         Request(phases=PHASES),
         environments,
         Redactor({}),
+        tmp_path / "compiled" / "run",
         ended=lambda cell, outcome: told.update({cell.key: outcome}),
     ) as found:
         assert list(found) == [compiled.key]

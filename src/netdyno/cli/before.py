@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,8 +97,14 @@ def compiled(cells: Sequence[Cell], runner: Runner, running: Bench) -> Iterator[
         runner.request,
         running.environments,
         running.redact,
+        running.settings.home / "compiled" / _name_of(running.folder.path),
         running.jobs,
         ended,
     ) as found:
         running.folder.compiled_ahead(found)
         yield found
+
+
+def _name_of(folder: Path) -> str:
+    """The same for who goes on with the run in ``folder``."""
+    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
