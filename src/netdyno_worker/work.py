@@ -81,7 +81,9 @@ def _distances(adapter: Adapter, batch: Batch, timed: Arrays) -> Dict[str, float
 
 
 def _distance(found: np.ndarray, expected: np.ndarray) -> float:
-    own, reference = np.ravel(found), np.ravel(expected)
+    # In the order in which they lie in memory, where that is one: some frameworks keep transposes.
+    order = "K" if found.strides == expected.strides else "C"
+    own, reference = (np.ravel(value, order=order) for value in (found, expected))
     parts = [slice(begin, begin + CHUNK) for begin in range(0, own.size, CHUNK)]
     squares = sum(float(np.square(own[p] - reference[p], dtype=float).sum()) for p in parts)
     norm = sum(float(np.square(reference[p], dtype=float).sum()) for p in parts)

@@ -93,3 +93,13 @@ def test_every_parameter_must_move(job: Job) -> None:
     work.check_update(honest, start)
     with pytest.raises(work.WorkNotDoneError, match=r"did not update c1\.bias"):
         work.check_update(forgetful, start)
+
+
+def test_a_distance_is_the_same_however_its_arrays_lie_in_memory() -> None:
+    one = np.arange(6, dtype=np.float32).reshape(2, 3) + 1
+    other = one.copy()
+    other[0, 2] += 2
+    expected = 2 / np.linalg.norm(one)
+    for found in (other, np.asfortranarray(other)):
+        for reference in (one, np.asfortranarray(one)):
+            assert work._distance(found, reference) == pytest.approx(expected)
