@@ -7,6 +7,10 @@
 # seconds, so that a machine that is lent for a while can be given back; the same command goes on.
 # PYTHON: a Python that has PyTorch, JAX, Keras, tinygrad and what netdyno needs; default: python3.
 set -eu
+if [ $# -lt 2 ]; then
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
 python=$(command -v "${PYTHON:-python3}")
 export PYTHONPATH="$PWD/src${PYTHONPATH:+:$PYTHONPATH}"
 plan=$1 folder=$2 limit=${3:-86400}
