@@ -20,7 +20,7 @@ JOB_BYTES = 12e9
 MOST = 8
 # Most of what a worker does while nothing is timed is Python's, on one core.
 CORES = 2
-# Of a worker's share of the cores; it is short that all compile at once.
+# For each core of a worker's share: seldom do all of them compile at the same time.
 THREADS = 2
 
 

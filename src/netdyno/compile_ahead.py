@@ -11,13 +11,14 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from netdyno.at_once import at_once, jobs_for, sharing
 from netdyno.environments import Environment
+from netdyno.errors import NetdynoError
 from netdyno.frameworks import framework
 from netdyno.outcome import Outcome
 from netdyno.plan.cell import Cell
@@ -53,9 +54,15 @@ def compile_ahead(
     compiled by then is there for who goes on. Its neighbours are removed a day after that.
     ``jobs``: at once; by default as many as suit the machine. A cell that fails here has no folder:
     its trials compile, and say why they fail.
+
+    Raises:
+        NetdynoError: ``parent`` cannot be made.
     """
     _clear_leftovers(parent.parent)
-    parent.mkdir(parents=True, exist_ok=True)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NetdynoError(f"cannot keep what is compiled in {parent}: {error.strerror}") from None
     folders = {
         cell.key: parent / hashlib.sha256(cell.key.encode()).hexdigest()[:16] for cell in cells
     }
@@ -78,9 +85,10 @@ def _mark(folder: Path) -> Path:
 
 
 def _clear_leftovers(folder: Path) -> None:
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if time.time() - path.stat().st_mtime > KEPT_SECONDS:
-            shutil.rmtree(path, ignore_errors=True)
+    for path in folder.glob("*"):
+        with suppress(OSError):  # another run clears, too
+            if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _compiled(
