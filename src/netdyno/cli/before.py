@@ -91,7 +91,7 @@ def compiled(cells: Sequence[Cell], runner: Runner, running: Bench) -> Iterator[
         how = f"{outcome.seconds:.0f} s" if outcome.status == "ok" else outcome.reason
         say(f"compiled ahead: {cell.framework} {cell.mode}, {cell.network_spec}: {how}")
 
-    say(f"compiling {len(wanted)} cells ahead …")
+    say(f"{len(wanted)} cells are compiled ahead of their trials …")
     with compile_ahead(
         list(wanted.values()),
         runner.request,
