@@ -84,7 +84,9 @@ def make_runner(tmp_path: Path, here: Environment) -> Callable[..., Runner]:
         budget = Budget(limit, dict.fromkeys((cell.key for cell in cells), 10.0))
         environments = {cell.framework: here for cell in cells}
         how = {"ahead": lambda cell, following: True, **how}
-        return Runner(request, cells, environments, folder, budget, Redactor({}), **how)
+        runner = Runner(request, cells, environments, folder, budget, Redactor({}), **how)
+        runner.turns = Turns(most=1)
+        return runner
 
     return make
 
@@ -423,30 +425,29 @@ def test_only_what_is_asked_for_is_prepared(
 
 
 @pytest.mark.parametrize(
-    ("device", "following", "usable", "quota", "expected"),
+    ("device", "following", "expected"),
     [
-        ("cuda:0", "cuda:1", 16, None, True),
-        ("cuda:0", "cuda:0", 4, 4.0, True),
-        ("cpu", "cuda:0", 16, None, False),
-        ("cuda:0", "cpu", 16, None, False),
-        ("cpu", "cpu", 16, None, False),
-        ("cuda:0", "cuda:0", 3, None, False),
-        ("cuda:0", "cuda:0", 16, 2.0, False),
+        ("cuda:0", "cuda:1", True),
+        ("cuda:0", "cuda:0", True),
+        ("cpu", "cuda:0", False),
+        ("cuda:0", "cpu", False),
+        ("cpu", "cpu", False),
     ],
 )
 def test_where_it_is_worthwhile(
-    make_cell: Callable[..., Cell],
-    monkeypatch: pytest.MonkeyPatch,
-    device: str,
-    following: str,
-    usable: int,
-    quota: float | None,
-    expected: bool,
+    make_cell: Callable[..., Cell], device: str, following: str, expected: bool
 ) -> None:
-    host = Cpu("x", 16, 8, usable, quota, (), None)
-    monkeypatch.setattr(turns, "cpu", lambda: host)
     cells = [make_cell(device=name) for name in (device, following)]
     assert turns.worthwhile(*cells) is expected
+
+
+def test_without_cores_to_spare_nothing_is_prepared(
+    make_runner: Callable[..., Runner], make_cell: Callable[..., Cell], started: list[Worker]
+) -> None:
+    runner = make_runner([make_cell(batch_size=size) for size in (1, 2)], rounds=1)
+    runner.turns = Turns(most=0)
+    assert runner.run(progress()) == "complete"
+    assert started == []
 
 
 def test_tasks_differ_in_all_that_their_workers_are_told(

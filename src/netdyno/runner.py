@@ -104,8 +104,7 @@ class Runner:
 
     def will_measure(self, cell: Cell) -> bool:
         """Whether a trial of ``cell`` is to come, as far as is known before the first."""
-        rounds = range(1, self.request.most_rounds + 1)
-        left = any((cell.key, number) not in self.done for number in rounds)
+        left = self.request.has_rounds_left(cell.key, self.done)
         return left and cell.key not in self.refused
 
     def run(self, progress: RunProgress) -> str:

@@ -29,7 +29,10 @@ MOST = 4
 
 
 def preparations() -> int:
-    """How many workers may prepare at once on this host while another one is set up."""
+    """How many workers may prepare at once on this host while another one is set up.
+
+    None where no cores are to spare: the first iteration, which compiles, is a figure too.
+    """
     host = cpu()
     cores = min(host.usable_cores, host.quota_cores or host.usable_cores)
     return min(MOST, int(cores // CORES))
@@ -38,18 +41,16 @@ def preparations() -> int:
 def worthwhile(cell: Cell, following: Cell) -> bool:
     """Whether to prepare ``following`` while ``cell``, or one behind it, is set up.
 
-    On GPUs only, since set-up on a processor would have to share it; and only where cores are to
-    spare, since the first iteration, which compiles, is a figure too.
+    On GPUs only, since set-up on a processor would have to share it.
     """
-    on_gpus = cell.device.startswith("cuda") and following.device.startswith("cuda")
-    return on_gpus and preparations() > 0
+    return cell.device.startswith("cuda") and following.device.startswith("cuda")
 
 
 class Turns:
     """At most ``most`` workers are ahead of their turn; ``end`` ends them."""
 
     def __init__(self, most: int | None = None) -> None:
-        self.most = max(1, preparations()) if most is None else most
+        self.most = preparations() if most is None else most
         self._ahead: list[Worker] = []
 
     def prepared(self, task: Task) -> bool:

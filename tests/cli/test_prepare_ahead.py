@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from netdyno import turns
 from netdyno.cli import measure
 from netdyno.cli.run import command
 from netdyno.store.run import read_run
@@ -18,8 +19,9 @@ AXES = ["--frameworks", "null", "--networks", "conv_l5:size=4", "--threads", "1"
 
 @pytest.fixture(autouse=True)
 def work(null_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The null framework has a processor only: as if that were a GPU."""
+    """The null framework has a processor only: as if that were a GPU, and cores to spare."""
     monkeypatch.setattr(measure, "worthwhile", lambda cell, following: True)
+    monkeypatch.setattr(turns, "preparations", lambda: 1)
     return null_runs
 
 

@@ -105,13 +105,30 @@ def test_it_ends_with_a_build_that_was_never_installed(
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
     existing = Environment("caffe", Path(sys.executable), "existing", "cpu", "ready")
     cell = make_cell(framework="caffe", mode="net")
-    store = CertificateStore(tmp_path)
-    store.add(verification(cell, 1e-6), existing, NOW)
-    assert store.find(cell, existing)
+    CertificateStore(tmp_path).add(verification(cell, 1e-6), existing, NOW)
+    assert CertificateStore(tmp_path).find(cell, existing)
     os.utime(package / "__init__.py", (1, 1))  # as a machine does that is set up anew
-    assert store.find(cell, existing)
+    assert CertificateStore(tmp_path).find(cell, existing)
     (package / "_caffe.so").write_text("another build")
-    assert store.find(cell, existing) is None
+    assert CertificateStore(tmp_path).find(cell, existing) is None
+
+
+def test_an_environment_is_asked_once(
+    make_cell: MakeCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def listing(environment: Environment) -> str:
+        asked.append(environment.framework)
+        return f"what {environment.framework} has"
+
+    monkeypatch.setattr(certificate, "_list", listing)
+    store = CertificateStore(tmp_path)
+    for framework in ("caffe", "pytorch"):
+        existing = Environment(framework, Path(sys.executable), "existing", "cpu", "ready")
+        for precision in ("fp32", "fp64"):
+            assert store.find(make_cell(framework=framework, precision=precision), existing) is None
+    assert asked == ["caffe", "pytorch"]
 
 
 def test_it_ends_with_the_adapter(

@@ -104,46 +104,36 @@ def test_precisions_share_double_precision_and_the_reference(
     assert Counter(computed) == {"numpy fp32": 3, "numpy fp64": 1 + 2 + 2}
 
 
-@pytest.mark.parametrize(("device", "tuned"), [("cpu", "on"), ("cuda:0", "off")])
-def test_double_precision_tries_no_algorithms_on_a_gpu(
+@pytest.mark.parametrize(
+    ("framework", "mode", "device", "own", "strict"),
+    [
+        ("pytorch", "eager", "cpu", "on", "on"),
+        ("pytorch", "eager", "cuda:0", "on", "off"),
+        ("jax", "jit", "cpu", "on", "on"),
+        ("jax", "jit", "cuda:0", "off", "off"),  # it tunes slowly
+    ],
+)
+def test_what_may_be_tuned_for_a_check(
     verifier: Verifier,
     here: Environment,
     make_cell: MakeCell,
     monkeypatch: pytest.MonkeyPatch,
+    framework: str,
+    mode: str,
     device: str,
-    tuned: str,
+    own: str,
+    strict: str,
 ) -> None:
     seen: dict[str, str] = {}
 
-    def watching(cell: Cell, *rest: Any) -> Computed:
-        seen.setdefault(cell.precision, cell.autotune)  # the reference comes later, on the CPU
-        return compute(cell, *rest)
-
-    monkeypatch.setattr(verify, "compute", watching)
-    monkeypatch.setattr(verifier, "_expected", lambda check: {})
-    cell = make_cell(framework="numpy", mode="plain", device=device, network=small_network())
-    verifier.verify(cell, here)
-    assert seen == {"fp32": "on", "fp64": tuned}
-
-
-@pytest.mark.parametrize(("device", "tuned"), [("cpu", "on"), ("cuda:0", "off")])
-def test_what_tunes_slowly_is_not_tuned_for_a_check(
-    verifier: Verifier,
-    here: Environment,
-    make_cell: MakeCell,
-    monkeypatch: pytest.MonkeyPatch,
-    device: str,
-    tuned: str,
-) -> None:
-    seen: list[str] = []
-
     def watching(cell: Cell, environment: Environment, checks: Any, *rest: Any) -> Computed:
-        seen.append(cell.autotune)
+        seen[cell.precision] = cell.autotune
         return Computed({}, {check.name: Outcome("skipped", "") for check in checks})
 
     monkeypatch.setattr(verify, "compute", watching)
-    verifier.verify(make_cell(framework="jax", mode="jit", device=device, precision="bf16"), here)
-    assert set(seen) == {tuned}
+    subject = make_cell(framework=framework, mode=mode, device=device, precision="bf16")
+    verifier.verify(subject, here)
+    assert seen == {"bf16": own, "fp64": strict}
 
 
 def test_double_precision_can_be_checked_beside_the_rest(

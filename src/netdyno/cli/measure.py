@@ -134,9 +134,9 @@ def _unfinished(
     """Those with trials to come. What is finished was verified by the part that measured it."""
     if resume is None:
         return list(plan)
-    rounds = range(1, request.most_rounds + 1) if "time" in measures else ()
-    left = {(cell.key, number) for cell in plan for number in rounds} - resume.done
-    wanted = {key for key, _ in left}
+    wanted = set()
+    if "time" in measures:
+        wanted = {cell.key for cell in plan if request.has_rounds_left(cell.key, resume.done)}
     if "memory" in measures:
         wanted |= {cell.key for cell in _without_memory(plan, resume, measures)}
     return [cell for cell in plan if cell.key in wanted]

@@ -189,7 +189,7 @@ wait_option = click.option(
 jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="Cells at once in what is not timed. Default: 1 on a processor, up to 4 on a GPU.",
+    help="Cells at once in what is not timed. Default: 1 on a processor, up to 8 on a GPU.",
 )
 
 

@@ -112,6 +112,8 @@ class CertificateStore:
         self, folder: Path, kept: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     ) -> None:
         self._folder = folder
+        # Of environments that are not ours: asking one takes a process, and is done for each way.
+        self._listed: dict[tuple[Path, str], str] = {}
         self._kept = {
             summary["rests_on"]: summary
             for summary in kept.values()
@@ -175,14 +177,20 @@ class CertificateStore:
         return self._folder / f"{cell.framework}-{rests_on}.json"
 
     def _rests_on(self, cell: Cell, environment: Environment) -> str:
-        parts = [*cell.way, _installed(environment), _code_hash(cell.framework)]
+        parts = [*cell.way, self._installed(environment), _code_hash(cell.framework)]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
+    def _installed(self, environment: Environment) -> str:
+        """What an environment itself tells, managed or external, is known; others are asked."""
+        if environment.managed or environment.kind == "external":
+            return json.dumps(sorted(environment.packages.items()))
+        key = (environment.python, environment.framework)
+        if key not in self._listed:
+            self._listed[key] = _list(environment)
+        return self._listed[key]
 
-def _installed(environment: Environment) -> str:
-    """What an environment itself tells, managed or external, is known; others are asked."""
-    if environment.managed or environment.kind == "external":
-        return json.dumps(sorted(environment.packages.items()))
+
+def _list(environment: Environment) -> str:
     done = subprocess.run(
         [environment.python, "-c", _LIST, framework(environment.framework).import_name],
         env=environment.environ(),

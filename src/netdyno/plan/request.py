@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,10 @@ class Request:
     def most_rounds(self) -> int:
         """Rounds to measure, or with a target those that it may take."""
         return self.rounds or (MOST_ROUNDS if self.target else DEFAULT_ROUNDS)
+
+    def has_rounds_left(self, key: str, done: Collection[tuple[str, int]]) -> bool:
+        """Whether the cell of ``key`` has one that is not among ``done``: keys and rounds."""
+        return any((key, number) not in done for number in range(1, self.most_rounds + 1))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; of a network's file the name only, since a run folder may be shared."""
